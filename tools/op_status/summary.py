@@ -1,0 +1,99 @@
+"""From what was measured to one entry for each API."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from .probe import Observation
+
+_LONGEST = 160
+_MOST_CONDITIONS = 4
+_HOST_GROUP = "host_read"
+
+
+def _falls_forward(seen: Observation) -> bool:
+    return bool(seen.forward and seen.forward.fallback)
+
+
+def _falls_backward(seen: Observation) -> bool:
+    return bool(seen.backward and seen.backward.fallback)
+
+
+def _reads(seen: Observation) -> bool:
+    """Reads the device without a fallback, which would read it too."""
+    passes = (usage for usage in (seen.forward, seen.backward) if usage)
+    return any(usage.reads and not usage.fallback for usage in passes)
+
+
+def _status(seen: list[Observation]) -> str:
+    total = len(seen)
+    errors = sum(one.error is not None for one in seen)
+    forward, backward = sum(map(_falls_forward, seen)), sum(map(_falls_backward, seen))
+    with_backward = sum(one.backward is not None for one in seen)
+    reads = sum(map(_reads, seen))
+    if errors == total:
+        return "error"
+    if forward == total or (backward and backward == with_backward):
+        return "fallback"
+    if errors or forward or backward:
+        return "partial"
+    if reads:
+        return "sync" if reads == total else "partial"
+    return "native"
+
+
+def _covering_features(hit: list[Observation], rest: list[Observation]) -> list[str] | None:
+    """The fewest features, none of them in `rest`, that together cover `hit`."""
+    foreign = {feature for one in rest for feature in one.features}
+    left, chosen = list(hit), []
+    while left and len(chosen) < _MOST_CONDITIONS:
+        counts: dict[str, int] = {}
+        for one in left:
+            for feature in one.features:
+                if feature not in foreign:
+                    counts[feature] = counts.get(feature, 0) + 1
+        if not counts:
+            return None
+        best = max(counts, key=counts.__getitem__)
+        chosen.append(best)
+        left = [one for one in left if best not in one.features]
+    return None if left else chosen
+
+
+def _when(seen: list[Observation], predicate: Callable[[Observation], bool]) -> str | None:
+    """Which calls: empty for none, `None`-like text only when some and not all."""
+    hit = [one for one in seen if predicate(one)]
+    if not hit or len(hit) == len(seen):
+        return None
+    rest = [one for one in seen if not predicate(one)]
+    features = _covering_features(hit, rest)
+    text = " or ".join(features) if features else f"for example {hit[0].text}"
+    return f"{text} [{len(hit)} of {len(seen)} calls]"[:_LONGEST]
+
+
+def _operators(seen: Iterable[Observation], key: str) -> list[str]:
+    usages = (getattr(one, key) for one in seen)
+    return sorted({name for usage in usages if usage for name in usage.fallback})
+
+
+def entry(seen: list[Observation], source: str) -> dict[str, Any]:
+    """What is known of one API, without what is empty."""
+    with_backward = [one for one in seen if one.backward is not None]
+    errors = [one.error for one in seen if one.error]
+    differences = [one.differs for one in seen if one.differs]
+    found = {
+        "status": _status(seen),
+        "source": source,
+        "calls": len(seen),
+        "forward": _operators(seen, "forward"),
+        "forward_when": _when(seen, _falls_forward),
+        "backward": _operators(seen, "backward"),
+        "backward_when": _when(with_backward, _falls_backward),
+        "reads_when": _when(seen, _reads),
+        "error": errors[0] if errors else None,
+        "error_when": _when(seen, lambda one: one.error is not None),
+        "differs": differences[0] if differences else None,
+        "differs_when": _when(seen, lambda one: one.differs is not None),
+    }
+    return {key: value for key, value in found.items() if value}

@@ -1,0 +1,83 @@
+"""From a file's text to `ModuleFacts`: one `ast.parse`, one traversal."""
+
+from __future__ import annotations
+
+import ast
+import warnings
+
+from xlaport.analysis.facts import ModuleFacts
+from xlaport.source import SourceFile
+
+SKIPPED_FIELDS = {"ctx", "op", "ops", "type_comment", "kind", "conversion", "type_ignores", "type_params"}
+CHILD_FIELDS: dict[type, tuple[str, ...]] = {
+    kind: tuple(name for name in kind._fields if name not in SKIPPED_FIELDS)
+    for kind in vars(ast).values()
+    if isinstance(kind, type) and issubclass(kind, ast.AST)
+}
+CHILD_FIELDS[ast.Name] = CHILD_FIELDS[ast.Constant] = CHILD_FIELDS[ast.alias] = ()
+CHILD_FIELDS[ast.Global] = CHILD_FIELDS[ast.Nonlocal] = ()
+CHILD_FIELDS[ast.Attribute] = ("value",)
+
+
+class Unparsable(Exception):
+    """The file is not Python of the version that runs us. `line` counts from 1."""
+
+    def __init__(self, message: str, line: int, column: int):
+        super().__init__(message)
+        self.line = line
+        self.column = column
+
+
+def build(source: SourceFile) -> ModuleFacts:
+    """Parse and index one file. Raises `Unparsable`; never runs any of it."""
+    tree = parse(source.text)
+    nodes: dict[type, list[ast.AST]] = {}
+    fstrings: list[ast.JoinedStr] = nodes.setdefault(ast.JoinedStr, [])
+    tree.parent = None
+    stack: list[ast.AST] = [tree]
+    pop, fields = stack.pop, CHILD_FIELDS
+    while stack:
+        node = pop()
+        kind = node.__class__
+        bucket = nodes.get(kind)
+        if bucket is None:
+            nodes[kind] = [node]
+        else:
+            bucket.append(node)
+        names = fields[kind]
+        if not names:
+            continue
+        first = len(stack)
+        for name in names:
+            child = getattr(node, name, None)
+            if child.__class__ is list:
+                for item in child:
+                    if isinstance(item, ast.AST):
+                        item.parent = node
+                        stack.append(item)
+            elif isinstance(child, ast.AST):
+                child.parent = node
+                stack.append(child)
+        stack[first:] = stack[first:][::-1]
+    return ModuleFacts(source, tree, nodes, held_by_fstrings(fstrings))
+
+
+def parse(text: str) -> ast.Module:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # invalid escapes in the user's strings are not our business
+        try:
+            return ast.parse(text)
+        except SyntaxError as error:
+            raise Unparsable(error.msg, error.lineno or 1, error.offset or 1) from None
+        except (ValueError, RecursionError, MemoryError) as error:
+            raise Unparsable(str(error) or type(error).__name__, 1, 1) from None
+
+
+def held_by_fstrings(fstrings: list[ast.JoinedStr]) -> dict[int, ast.JoinedStr]:
+    """`id` of every node below an f-string -> the innermost f-string around it."""
+    held: dict[int, ast.JoinedStr] = {}
+    for outer in fstrings:  # in source order, so an inner f-string overwrites what its outer one set
+        for node in ast.walk(outer):
+            if node is not outer:
+                held[id(node)] = outer
+    return held

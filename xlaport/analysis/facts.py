@@ -1,0 +1,134 @@
+"""`ModuleFacts`: the syntax tree of one file with the indexes one traversal of it gives."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from xlaport.rewrite.ops import Span
+from xlaport.source import SourceFile
+
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
+LoopNode = ast.For | ast.AsyncFor | ast.While
+SCOPES = (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+LOOPS = (ast.For, ast.AsyncFor, ast.While)
+
+
+@dataclass(frozen=True, eq=False)
+class ModuleFacts:
+    """Every node has a `parent` attribute. `nodes[kind]` lists the nodes of that class in source order.
+
+    `in_fstring` maps `id` of a node to the f-string that holds it.
+    """
+
+    source: SourceFile
+    tree: ast.Module
+    nodes: dict[type, list[ast.AST]] = field(repr=False)
+    in_fstring: dict[int, ast.JoinedStr] = field(repr=False)
+
+    def of(self, *kinds: type) -> Iterator[ast.AST]:
+        for kind in kinds:
+            yield from self.nodes.get(kind, ())
+
+    def span(self, node: ast.AST) -> Span:
+        """Bytes of a node; of the surrounding f-string (with `inner`) for a node inside one."""
+        outer = self.in_fstring.get(id(node))
+        if outer is not None:
+            whole = self.span(outermost_fstring(outer, self))
+            return Span(whole.start, whole.end, ast.unparse(node))
+        return Span(
+            self.source.byte_offset(node.lineno, node.col_offset),
+            self.source.byte_offset(node.end_lineno, node.end_col_offset),
+        )
+
+    def text(self, node: ast.AST) -> str:
+        """The source of a node, as written."""
+        if id(node) in self.in_fstring:
+            return ast.unparse(node)
+        span = self.span(node)
+        return self.source.slice(span.start, span.end)
+
+
+def outermost_fstring(node: ast.JoinedStr, module: ModuleFacts) -> ast.JoinedStr:
+    while (outer := module.in_fstring.get(id(node))) is not None:
+        node = outer
+    return node
+
+
+def ancestors(node: ast.AST) -> Iterator[ast.AST]:
+    """Parents of a node, nearest first, up to the module."""
+    while (node := getattr(node, "parent", None)) is not None:
+        yield node
+
+
+def enclosing(node: ast.AST, *kinds: type) -> ast.AST | None:
+    return next((parent for parent in ancestors(node) if isinstance(parent, kinds)), None)
+
+
+def enclosing_function(node: ast.AST) -> FunctionNode | ast.Lambda | None:
+    return enclosing(node, *FUNCTIONS, ast.Lambda)
+
+
+def enclosing_scope(node: ast.AST) -> ast.AST:
+    """The innermost function, lambda, class or module that holds `node`."""
+    return enclosing(node, *SCOPES) or node
+
+
+def enclosing_loops(node: ast.AST) -> Iterator[LoopNode]:
+    """Loops around a node within its own function, innermost first; the body only, not `else`."""
+    child = node
+    for parent in ancestors(node):
+        if isinstance(parent, SCOPES):
+            return
+        if isinstance(parent, LOOPS) and child not in parent.orelse:
+            yield parent
+        child = parent
+
+
+def statement_of(node: ast.AST) -> ast.stmt:
+    """The statement a node belongs to (itself when it is one)."""
+    while not isinstance(node, ast.stmt):
+        node = node.parent
+    return node
+
+
+def block_of(statement: ast.stmt) -> list[ast.stmt]:
+    """The list of statements that holds a statement."""
+    parent = statement.parent
+    for name in ("body", "orelse", "finalbody", "handlers"):
+        block = getattr(parent, name, None)
+        if isinstance(block, list) and statement in block:
+            return block
+    for case in getattr(parent, "cases", ()):
+        if statement in case.body:
+            return case.body
+    return [statement]
+
+
+def own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
+    """Nodes of a function or class body, nested functions and classes left out."""
+    stack = list(reversed(getattr(scope, "body", []))) if not isinstance(scope, ast.Lambda) else [scope.body]
+    while stack:
+        node = stack.pop()
+        yield node
+        if isinstance(node, (*FUNCTIONS, ast.ClassDef, ast.Lambda)):
+            continue
+        stack.extend(reversed(list(ast.iter_child_nodes(node))))
+
+
+def is_docstring(node: ast.Constant) -> bool:
+    """A string that is a statement of its own, which nothing reads as a value."""
+    return isinstance(getattr(node, "parent", None), ast.Expr)
+
+
+def is_dead(node: ast.AST) -> bool:
+    """Below `if False:` / `if 0:`, or in the branch `if True:` never takes."""
+    child = node
+    for parent in ancestors(node):
+        if isinstance(parent, ast.If) and isinstance(parent.test, ast.Constant):
+            if child in (parent.orelse if parent.test.value else parent.body):
+                return True
+        child = parent
+    return False

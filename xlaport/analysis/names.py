@@ -1,0 +1,238 @@
+"""What a name or dotted expression refers to, through imports, aliases, rebinding and scopes."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from xlaport.analysis.facts import FUNCTIONS, SCOPES, ModuleFacts, ancestors, enclosing_scope
+
+CANONICAL_PREFIXES = {
+    "torch.cuda.amp.autocast_mode.": "torch.cuda.amp.",
+    "torch.cuda.amp.grad_scaler.": "torch.cuda.amp.",
+    "torch.amp.autocast_mode.": "torch.amp.",
+    "torch.amp.grad_scaler.": "torch.amp.",
+    "torch.cuda.memory.": "torch.cuda.",
+    "torch.cuda.random.": "torch.cuda.",
+    "torch.cuda.streams.": "torch.cuda.",
+    "torch.nn.parallel.distributed.": "torch.nn.parallel.",
+    "torch.nn.parallel.data_parallel.": "torch.nn.parallel.",
+    "torch.distributed.distributed_c10d.": "torch.distributed.",
+    "torch.distributed.fsdp.fully_sharded_data_parallel.": "torch.distributed.fsdp.",
+    "torch.utils.data.dataloader.": "torch.utils.data.",
+    "torch.utils.data.dataset.": "torch.utils.data.",
+    "torch.utils.data.distributed.": "torch.utils.data.",
+    "torch.utils.data.sampler.": "torch.utils.data.",
+    "torch.nn.utils.clip_grad.": "torch.nn.utils.",
+    "torch.multiprocessing.spawn.": "torch.multiprocessing.",
+    "pytorch_lightning.": "lightning.pytorch.",
+    "lightning.Trainer": "lightning.pytorch.Trainer",
+}
+"""Modules of torch that re-export a name: where it is defined -> where it is documented."""
+
+
+def canonical(name: str) -> str:
+    """`torch.cuda.amp.autocast_mode.autocast` -> `torch.cuda.amp.autocast`."""
+    if name.startswith("torch.nn.modules."):
+        return "torch.nn." + name.rsplit(".", 1)[-1]
+    for prefix, short in CANONICAL_PREFIXES.items():
+        if name.startswith(prefix):
+            return short + name[len(prefix):]
+    return name
+
+
+@dataclass(frozen=True, eq=False)
+class Binding:
+    """One place that binds a name.
+
+    `target` is the dotted import it names (for imports), `value` the expression assigned (for plain
+    assignments and walrus), `node` the statement, parameter or definition.
+    """
+
+    node: ast.AST
+    target: str | None = None
+    value: ast.expr | None = None
+    how: str = "assign"
+
+
+@dataclass(frozen=True, eq=False)
+class Names:
+    """Bindings of every scope of one module, and `qualified` names of expressions."""
+
+    module: ModuleFacts
+    package: str
+    """Dotted package of the module, against which relative imports are resolved."""
+
+    scopes: dict[ast.AST, dict[str, list[Binding]]] = field(repr=False)
+    _memo: dict[int, tuple[str, ...]] = field(default_factory=dict, repr=False)
+
+    def bindings(self, name: ast.Name | str, at: ast.AST | None = None) -> list[Binding]:
+        """Bindings a name may have where it stands, nearest scope first; empty for builtins."""
+        text, node = (name.id, name) if isinstance(name, ast.Name) else (name, at)
+        scope = enclosing_scope(node)
+        if isinstance(node, SCOPES) and not isinstance(name, ast.Name):
+            scope = node
+        first = True
+        while scope is not None:
+            if first or not isinstance(scope, ast.ClassDef):
+                found = self.scopes.get(scope, {}).get(text)
+                if found:
+                    return found
+            first = False
+            scope = enclosing_scope(scope) if not isinstance(scope, ast.Module) else None
+        return []
+
+    def qualified(self, node: ast.AST) -> tuple[str, ...]:
+        """Dotted names an expression may refer to: `('torch.cuda.amp.autocast',)`; empty if none is known.
+
+        Several when alternatives are bound (`try: import a except ImportError: import b as a`).
+        """
+        key = id(node)
+        if key not in self._memo:
+            self._memo[key] = ()  # guards against `x = x.y`
+            self._memo[key] = self._qualified(node)
+        return self._memo[key]
+
+    def _qualified(self, node: ast.AST) -> tuple[str, ...]:
+        if isinstance(node, ast.Attribute):
+            return tuple(canonical(f"{base}.{node.attr}") for base in self.qualified(node.value))
+        if isinstance(node, ast.NamedExpr):
+            return self.qualified(node.value)
+        if isinstance(node, ast.IfExp):
+            return merge(self.qualified(node.body), self.qualified(node.orelse))
+        if isinstance(node, ast.BoolOp):
+            return merge(*(self.qualified(value) for value in node.values))
+        if isinstance(node, ast.Call):
+            return self._called(node)
+        if not isinstance(node, ast.Name):
+            return ()
+        found: list[str] = []
+        for binding in self.bindings(node):
+            if binding.target:
+                found.append(binding.target)
+            elif binding.how == "assign" and binding.value is not None and is_reference(binding.value):
+                found.extend(self.qualified(binding.value))
+        return merge(found)
+
+    def _called(self, node: ast.Call) -> tuple[str, ...]:
+        """`getattr(torch.cuda.amp, 'autocast')` and `functools.partial(f, ...)` name what they give."""
+        if isinstance(node.func, ast.Name) and node.func.id == "getattr" and len(node.args) >= 2:
+            attribute = node.args[1]
+            if isinstance(attribute, ast.Constant) and isinstance(attribute.value, str):
+                return tuple(canonical(f"{base}.{attribute.value}") for base in self.qualified(node.args[0]))
+        if node.args and "functools.partial" in self.qualified(node.func):
+            return self.qualified(node.args[0])
+        return ()
+
+
+def is_reference(node: ast.expr) -> bool:
+    """An expression that gives an existing object a second name."""
+    return isinstance(node, (ast.Name, ast.Attribute, ast.IfExp, ast.BoolOp)) or (
+        isinstance(node, ast.Call) and isinstance(node.func, (ast.Name, ast.Attribute)) and bool(node.args)
+        and (node.func.id if isinstance(node.func, ast.Name) else node.func.attr) in {"getattr", "partial"}
+    )
+
+
+def merge(*groups) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for group in groups for name in group))
+
+
+def bind(module: ModuleFacts, package: str) -> Names:
+    """Collect the bindings of every scope of a module."""
+    scopes: dict[ast.AST, dict[str, list[Binding]]] = {}
+    foreign = declared_elsewhere(module)
+    for name, binding in every_binding(module, package):
+        scope = foreign.get((enclosing_binding_scope(binding.node), name)) or enclosing_binding_scope(binding.node)
+        scopes.setdefault(scope, {}).setdefault(name, []).append(binding)
+    for table in scopes.values():
+        for entries in table.values():
+            if len(entries) > 1:
+                entries.sort(key=lambda entry: getattr(entry.node, "lineno", 0))
+    return Names(module, package, scopes)
+
+
+def enclosing_binding_scope(node: ast.AST) -> ast.AST:
+    """Where a binding made at `node` lives: a parameter's function, otherwise the scope around it."""
+    if isinstance(node, ast.arg):
+        return node.parent.parent
+    return enclosing_scope(node)
+
+
+def declared_elsewhere(module: ModuleFacts) -> dict[tuple[ast.AST, str], ast.AST]:
+    """(function, name) -> the scope its `global`/`nonlocal` statement says the name lives in."""
+    table = {}
+    for statement in module.of(ast.Global, ast.Nonlocal):
+        scope = enclosing_scope(statement)
+        outer = module.tree if isinstance(statement, ast.Global) else enclosing_scope(scope)
+        for name in statement.names:
+            table[scope, name] = outer
+    return table
+
+
+def every_binding(module: ModuleFacts, package: str) -> Iterator[tuple[str, Binding]]:
+    for node in module.of(ast.Import):
+        for alias in node.names:
+            if alias.asname:
+                yield alias.asname, Binding(node, target=canonical(alias.name), how="import")
+            else:
+                root = alias.name.split(".", 1)[0]
+                yield root, Binding(node, target=root, how="import")
+    for node in module.of(ast.ImportFrom):
+        base = absolute_module(node, package)
+        for alias in node.names:
+            if alias.name != "*":
+                yield alias.asname or alias.name, Binding(node, target=canonical(f"{base}.{alias.name}"), how="import")
+    for node in module.of(ast.Assign):
+        for target in node.targets:
+            yield from bound_by(target, node.value, node)
+    for node in module.of(ast.AnnAssign, ast.NamedExpr):
+        yield from bound_by(node.target, node.value, node)
+    for node in module.of(ast.AugAssign):
+        yield from bound_by(node.target, None, node, "augmented")
+    for node in module.of(ast.For, ast.AsyncFor, ast.comprehension):
+        yield from bound_by(node.target, None, node, "loop")
+    for node in module.of(ast.withitem):
+        if node.optional_vars is not None:
+            yield from bound_by(node.optional_vars, None, node, "with")
+    for node in module.of(*FUNCTIONS):
+        yield node.name, Binding(node, how="function")
+    for node in module.of(ast.ClassDef):
+        yield node.name, Binding(node, how="class")
+    for node in module.of(ast.arg):
+        yield node.arg, Binding(node, how="parameter")
+    for node in module.of(ast.ExceptHandler):
+        if node.name:
+            yield node.name, Binding(node, how="except")
+
+
+def bound_by(target: ast.expr, value: ast.expr | None, node: ast.AST, how: str = "assign"):
+    """Names a target binds; tuple targets are matched with tuple values element by element."""
+    if isinstance(target, ast.Name):
+        yield target.id, Binding(node, value=value, how=how if value is not None or how != "assign" else "declared")
+    elif isinstance(target, ast.Starred):
+        yield from bound_by(target.value, None, node, "unpacked")
+    elif isinstance(target, (ast.Tuple, ast.List)):
+        values = value.elts if isinstance(value, (ast.Tuple, ast.List)) else None
+        paired = values is not None and len(values) == len(target.elts)
+        for index, element in enumerate(target.elts):
+            if paired:
+                yield from bound_by(element, values[index], node)
+            else:
+                yield from bound_by(element, value, node, "unpacked" if how == "assign" else how)
+
+
+def absolute_module(node: ast.ImportFrom, package: str) -> str:
+    """The dotted module a `from` import reads, relative levels resolved."""
+    if not node.level:
+        return node.module or ""
+    parts = package.split(".") if package else []
+    parts = parts[: len(parts) - (node.level - 1)] if node.level > 1 else parts
+    return ".".join([*parts, *([node.module] if node.module else [])])
+
+
+def in_type_checking(node: ast.AST) -> bool:
+    """Below `if TYPE_CHECKING:`."""
+    return any(
+        isinstance(parent, ast.If) and ast.unparse(parent.test).endswith("TYPE_CHECKING") for parent in ancestors(node)
+    )

@@ -1,0 +1,270 @@
+"""Training and evaluation loops: where an optimizer steps, and where an iteration ends."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from xlaport.analysis.facts import (
+    FUNCTIONS, LOOPS, SCOPES, LoopNode, ModuleFacts, ancestors, enclosing_function, enclosing_loops, is_dead,
+)
+from xlaport.analysis.names import Names
+from xlaport.analysis.values import Kind, Values, guess_by_name, last_name
+
+OPTIMIZER_MEMBERS = frozenset({"zero_grad", "param_groups", "add_param_group"})
+FRAMEWORKS = ("accelerate.", "lightning.", "transformers.Trainer", "deepspeed.")
+NOT_OPTIMIZERS = Kind.SCHEDULER | Kind.SCALER | Kind.MODULE | Kind.TENSOR | Kind.OTHER | Kind.LOADER
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """One place where an optimizer steps.
+
+    `call` is `optimizer.step(...)` or `scaler.step(optimizer, ...)`. `ends_iteration` is True when no other
+    step of the iteration can follow: the graph is launched there. Otherwise `loop` needs a sync at its end.
+    """
+
+    call: ast.Call
+    optimizer: ast.expr
+    scaler: ast.expr | None
+    loop: LoopNode | None
+    ends_iteration: bool
+
+
+class Training:
+    """Loops and steps of one module."""
+
+    def __init__(self, facts: ModuleFacts, names: Names, values: Values):
+        self.facts = facts
+        self.names = names
+        self.values = values
+
+    @cached_property
+    def backward_calls(self) -> list[ast.Call]:
+        """`x.backward()` calls (`accelerator.backward(loss)` and `manual_backward` too)."""
+        return [
+            call for call in self.facts.of(ast.Call)
+            if isinstance(call.func, ast.Attribute) and call.func.attr in {"backward", "manual_backward"}
+            and not self.names.qualified(call.func)
+            and not is_inside_autograd_function(call)
+        ]
+
+    @cached_property
+    def members_used(self) -> set[str]:
+        """Dotted texts on which something only an optimizer has is used in this file."""
+        return {
+            ast.unparse(node.value) for node in self.facts.of(ast.Attribute) if node.attr in OPTIMIZER_MEMBERS
+        }
+
+    @cached_property
+    def stepped_by_scaler(self) -> set[str]:
+        return {
+            ast.unparse(call.args[0]) for call in self.facts.of(ast.Call)
+            if isinstance(call.func, ast.Attribute) and call.func.attr in {"step", "unscale_"} and call.args
+            and Kind.SCALER in self.values.guess(call.func.value)
+        }
+
+    def is_optimizer(self, node: ast.expr) -> bool:
+        """Evidence first (constructor, annotation, call sites), then use, then the name."""
+        kind = self.values.kind(node)
+        if Kind.OPTIMIZER in kind:
+            return True
+        name = last_name(node.value if isinstance(node, ast.Subscript) else node)
+        if kind & NOT_OPTIMIZERS and not (kind & Kind.OTHER and Kind.OPTIMIZER in guess_by_name(name)):
+            return False
+        text = ast.unparse(node)
+        if text in self.stepped_by_scaler:
+            return True
+        guessed = guess_by_name(name)
+        if guessed & (Kind.SCHEDULER | Kind.MODULE):
+            return False
+        return text in self.members_used or Kind.OPTIMIZER in guessed
+
+    @cached_property
+    def uses_framework(self) -> bool:
+        """Accelerate, Lightning and the HF Trainer end steps themselves."""
+        return any(
+            name.startswith(prefix)
+            for node in self.facts.of(ast.Import, ast.ImportFrom)
+            for name in imported_names(node)
+            for prefix in FRAMEWORKS
+        )
+
+    @cached_property
+    def steps(self) -> list[Step]:
+        found = [step for call in self.facts.of(ast.Call) if (step := self._step_of(call)) is not None]
+        return [self._with_end(step, found) for step in found]
+
+    def _step_of(self, call: ast.Call) -> Step | None:
+        func = call.func
+        if not (isinstance(func, ast.Attribute) and func.attr == "step") or is_dead(call):
+            return None
+        loop = next(enclosing_loops(call), None)
+        if call.args and Kind.SCALER in self.values.guess(func.value):
+            return Step(call, call.args[0], func.value, loop, True)
+        if len(call.args) > 1 or is_super(func.value) or not self.is_optimizer(func.value):
+            return None
+        return Step(call, func.value, None, loop, True)
+
+    def _with_end(self, step: Step, steps: list[Step]) -> Step:
+        scope = step.loop or enclosing_function(step.call) or self.facts.tree
+        same = [other for other in steps if (other.loop or enclosing_function(other.call) or self.facts.tree) is scope]
+        ends = not self._is_conditional(step, scope, same) and not any(
+            is_after(other.call, step.call) and not exclusive(other.call, step.call) for other in same if other is not step
+        )
+        return Step(step.call, step.optimizer, step.scaler, step.loop, ends)
+
+    def _is_conditional(self, step: Step, scope: ast.AST, same: list[Step]) -> bool:
+        """Does the optimizer step in some iterations only, while gradients are computed in all?"""
+        if not isinstance(scope, LOOPS):
+            return False
+        child: ast.AST = step.call
+        for parent in ancestors(step.call):
+            if parent is scope:
+                return False
+            if isinstance(parent, ast.If) and child is not parent.test:
+                other = parent.orelse if child in parent.body else parent.body
+                covered = any(contains_in(other, sibling.call) for sibling in same)
+                branch = parent.body if child in parent.body else parent.orelse
+                trained_here = any(contains_in(branch, call) for call in self.backward_calls)
+                trained_at_all = any(contains(scope, call) for call in self.backward_calls)
+                if trained_at_all and not covered and not trained_here:
+                    return True
+                if trained_here and self._other_step_outside(parent, same):
+                    return True
+            child = parent
+        return False
+
+    def _other_step_outside(self, condition: ast.If, same: list[Step]) -> bool:
+        """`if i % 5 == 0: g_loss.backward(); g_optimizer.step()` beside a step of every iteration."""
+        return any(not contains(condition, other.call) for other in same)
+
+    @cached_property
+    def loops_without_end(self) -> list[LoopNode]:
+        """Training loops whose iterations end with a sync: conditional steps, micro-batches."""
+        found: dict[LoopNode, None] = {}
+        for step in self.steps:
+            if step.loop is not None and not self._some_step_ends(step.loop):
+                found[step.loop] = None
+        stepping = {step.loop for step in self.steps}
+        for call in self.backward_calls:
+            inner = next(enclosing_loops(call), None)
+            if inner is not None and inner not in stepping and self._steps_follow(inner):
+                found[inner] = None
+        return list(found)
+
+    def _some_step_ends(self, loop: LoopNode) -> bool:
+        return any(step.ends_iteration and step.loop is loop for step in self.steps)
+
+    def _steps_follow(self, loop: LoopNode) -> bool:
+        """A loop of micro-batches: an optimizer steps after it in the loop or function around it."""
+        outer = next(enclosing_loops(loop), None) or enclosing_function(loop) or self.facts.tree
+        return any(contains(outer, step.call) and not contains(loop, step.call) for step in self.steps)
+
+    @cached_property
+    def evaluation_loops(self) -> list[LoopNode]:
+        """Loops over batches without gradients that call a model: `with torch.no_grad(): for x, y in loader:`."""
+        return [
+            loop for loop in self.facts.of(ast.For)
+            if self._iterates_batches(loop) and not self._trains(loop) and self._calls_model(loop)
+            and without_gradients(loop, self.names)
+        ]
+
+    def _iterates_batches(self, loop: ast.For) -> bool:
+        return any(
+            Kind.LOADER in self.values.guess(node)
+            for node in ast.walk(loop.iter) if isinstance(node, (ast.Name, ast.Attribute))
+        )
+
+    def _trains(self, loop: ast.For) -> bool:
+        return any(contains(loop, call) for call in self.backward_calls) or any(
+            contains(loop, step.call) for step in self.steps
+        )
+
+    def _calls_model(self, loop: ast.For) -> bool:
+        return any(
+            isinstance(node, ast.Call) and Kind.MODULE in self.values.guess(node.func)
+            for statement in loop.body for node in ast.walk(statement)
+        )
+
+
+def imported_names(node: ast.Import | ast.ImportFrom) -> Iterator[str]:
+    for alias in node.names:
+        yield f"{alias.name}." if isinstance(node, ast.Import) else f"{node.module or ''}.{alias.name}"
+
+
+def is_super(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and last_name(node.func) == "super"
+
+
+def is_inside_autograd_function(node: ast.AST) -> bool:
+    return any(
+        isinstance(parent, ast.ClassDef) and any(last_name(base) == "Function" for base in parent.bases)
+        for parent in ancestors(node)
+    )
+
+
+def contains(outer: ast.AST, node: ast.AST) -> bool:
+    return outer is node or any(parent is outer for parent in ancestors(node))
+
+
+def contains_in(block: list[ast.stmt], node: ast.AST) -> bool:
+    return any(contains(statement, node) for statement in block)
+
+
+def is_after(first: ast.AST, second: ast.AST) -> bool:
+    return (first.lineno, first.col_offset) > (second.lineno, second.col_offset)
+
+
+def exclusive(first: ast.AST, second: ast.AST) -> bool:
+    """In different branches of one `if`, or the first after a `continue`/`return` that closes the second's block."""
+    for parent in ancestors(first):
+        if isinstance(parent, ast.If) and contains(parent, second):
+            in_body = contains_in(parent.body, first), contains_in(parent.body, second)
+            in_else = contains_in(parent.orelse, first), contains_in(parent.orelse, second)
+            return in_body[0] and in_else[1] or in_else[0] and in_body[1]
+    return leaves_iteration(second)
+
+
+def leaves_iteration(node: ast.AST) -> bool:
+    """The `if` branch a node is in ends with `continue`, `return` or `raise`."""
+    child = node
+    for parent in ancestors(node):
+        if isinstance(parent, (*LOOPS, *SCOPES)):
+            return False
+        if isinstance(parent, ast.If):
+            block = parent.body if child in parent.body else parent.orelse
+            if block and isinstance(block[-1], (ast.Continue, ast.Return, ast.Raise)):
+                return True
+        child = parent
+    return False
+
+
+def without_gradients(loop: ast.For, names: Names) -> bool:
+    """Inside `no_grad`/`inference_mode` (as context or decorator), or in a function that calls `.eval()`."""
+    off = {"torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad"}
+
+    def turns_off(node: ast.expr) -> bool:
+        target = node.func if isinstance(node, ast.Call) else node
+        return bool(off.intersection(names.qualified(target)))
+
+    for parent in ancestors(loop):
+        if isinstance(parent, (ast.With, ast.AsyncWith)) and any(turns_off(item.context_expr) for item in parent.items):
+            return True
+        if isinstance(parent, FUNCTIONS):
+            if any(turns_off(item) for item in parent.decorator_list):
+                return True
+            return any(
+                isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "eval"
+                and not node.args and node.lineno <= loop.lineno
+                for node in ast.walk(parent)
+            ) or any(
+                isinstance(node, (ast.With, ast.AsyncWith)) and any(turns_off(item.context_expr) for item in node.items)
+                for node in ast.walk(loop)
+            )
+    return any(
+        isinstance(node, (ast.With, ast.AsyncWith)) and any(turns_off(item.context_expr) for item in node.items)
+        for node in ast.walk(loop)
+    )

@@ -1,0 +1,51 @@
+"""The command line: a table of verbs, each imported when it is used."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from importlib import import_module
+
+from xlaport import __version__
+from xlaport.errors import UserError
+
+VERBS = {
+    "migrate": ("xlaport.commands.migrate", "rewrite a CUDA training repository for TPU"),
+    "rule": ("xlaport.commands.rule", "print the page of a rule"),
+}
+INTERRUPTED = 130
+"""128 + SIGINT, what a shell reports for a program ended by Ctrl-C."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one verb. Exit status: 0 done, 1 would change or findings, 2 could not do its work."""
+    parser = build_parser(arguments if arguments is not None else sys.argv[1:])
+    options = parser.parse_args(arguments)
+    if not getattr(options, "run", None):
+        parser.print_help(sys.stderr)
+        return 2
+    try:
+        return options.run(options)
+    except UserError as error:
+        print(f"xlaport: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("xlaport: interrupted; nothing was left half written", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 1
+
+
+def build_parser(arguments: list[str]) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="xlaport", description="Port PyTorch/CUDA training code to TPU (PyTorch/XLA).")
+    parser.add_argument("--version", action="version", version=f"xlaport {__version__}")
+    verbs = parser.add_subparsers(metavar="VERB")
+    wanted = next((word for word in arguments if not word.startswith("-")), None)
+    for verb, (module, summary) in VERBS.items():
+        sub = verbs.add_parser(verb, help=summary, description=summary)
+        if verb == wanted:
+            command = import_module(module)
+            command.add_arguments(sub)
+            sub.set_defaults(run=command.run)
+    return parser

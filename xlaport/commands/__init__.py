@@ -1,0 +1,1 @@
+"""One thin module a verb: arguments in, exit status out."""

@@ -1,0 +1,234 @@
+"""`xlaport migrate`: rewrite a repository in place, into another folder, or as a diff."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import shutil
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from xlaport import config, engine, files
+from xlaport.analysis.project import Project
+from xlaport.engine import FileChange, Selection
+from xlaport.errors import UserError
+from xlaport.findings import Finding, Grade
+from xlaport.projectfiles import is_project_file
+from xlaport.projectfiles import migrate as migrate_project_file
+from xlaport.reports import apis, markdown, terminal
+from xlaport.reports.model import FileOutcome, Report, Status
+from xlaport.source import SourceFile, Undecodable
+
+PLAIN = frozenset({Grade.SAFE, Grade.REQUIRED})
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="files or folders")
+    output = parser.add_mutually_exclusive_group()
+    output.add_argument("--diff", action="store_true", help="print a unified diff, write nothing; exit 1 if something would change")
+    output.add_argument("--check", action="store_true", help="list the files that would change, write nothing; exit 1 if there are any")
+    output.add_argument("--out", type=Path, metavar="DIR", help="write the port there and leave PATH alone")
+    parser.add_argument("--report", type=Path, metavar="FILE", help="write a Markdown report for the pull request")
+    width = parser.add_mutually_exclusive_group()
+    width.add_argument("--safe-only", action="store_true", help="only edits that keep the meaning on one device")
+    width.add_argument("--unsafe-fixes", action="store_true", help="also edits that may change meaning")
+    parser.add_argument("--select", metavar="CODES", help="only these rules (codes or prefixes, comma separated)")
+    parser.add_argument("--ignore", metavar="CODES", help="not these rules")
+    parser.add_argument("--distributed", choices=config.DISTRIBUTED, help="what DDP and FSDP become (default: auto)")
+    parser.add_argument("--force", action="store_true", help="edit files in place although they have unstaged changes")
+
+
+def run(options: argparse.Namespace) -> int:
+    tree = files.find(options.paths)
+    settings = settings_for(options, tree.root)
+    sources, unread = read_all(tree)
+    selection = Selection(settings, grades(options))
+    project = Project(tree.root, sources)
+    python = [path for path in sources if path.suffix == ".py"]
+    with terminal.progress(len(python)) as advance:
+        changes = engine.migrate(project, selection, advance)
+    changes |= {path: migrate_project_file(sources[path], selection) for path in sources if path.suffix != ".py"}
+    outcomes = sorted([*unread, *(outcome(change) for change in changes.values())], key=lambda item: item.name)
+    failed = write(options, tree, changes) if not (options.diff or options.check) else {}
+    outcomes = [replace(item, status=Status.FAILED, reason=failed[item.name]) if item.name in failed else item for item in outcomes]
+    report = Report(
+        tuple(outcomes), settings.target.name, settings.target.versions, settings.target.requirements,
+        apis=apis.used(project) if options.report else (), notes=notes(outcomes, changes),
+    )
+    if options.report:
+        write_report(options.report, markdown.render(report))
+    return show(options, report)
+
+
+def settings_for(options: argparse.Namespace, root: Path) -> config.Settings:
+    settings = config.load(root)
+    for name in ("select", "ignore"):
+        value = getattr(options, name)
+        if value:
+            settings = replace(settings, **{name: known_codes(value)})
+    if options.distributed:
+        settings = replace(settings, distributed=options.distributed)
+    return settings
+
+
+def known_codes(text: str) -> tuple[str, ...]:
+    """Codes or prefixes of rules. Raises `UserError` for one that selects nothing."""
+    from xlaport.ruleset import load
+
+    codes = tuple(code.strip().upper() for code in text.split(",") if code.strip())
+    known = [rule.code for rule in load.builtin()]
+    for code in codes:
+        if not any(rule.startswith(code) for rule in known):
+            raise UserError(f"no rule starts with {code!r}; xlaport rule --all lists them")
+    return codes
+
+
+def grades(options: argparse.Namespace) -> frozenset[Grade]:
+    if options.safe_only:
+        return frozenset({Grade.SAFE})
+    return PLAIN | {Grade.UNSAFE} if options.unsafe_fixes else PLAIN
+
+
+def read_all(tree: files.Tree) -> tuple[dict[Path, SourceFile], list[FileOutcome]]:
+    """Sources of the run, and outcomes of the files that could not be read."""
+    sources: dict[Path, SourceFile] = {}
+    unread = [
+        FileOutcome(name_of(path, tree), Status.SKIPPED, reason)
+        for path, reason in tree.skipped if path.suffix == ".py"
+    ]
+    for path in tree.files:
+        if path.suffix != ".py" and not is_project_file(path):
+            continue
+        try:
+            sources[path] = SourceFile.from_bytes(path, name_of(path, tree), path.read_bytes())
+        except OSError as error:
+            unread.append(FileOutcome(name_of(path, tree), Status.FAILED, f"cannot be read: {error.strerror.lower()}"))
+        except Undecodable as error:
+            unread.append(FileOutcome(name_of(path, tree), Status.FAILED, str(error)))
+    return sources, unread
+
+
+def name_of(path: Path, tree: files.Tree) -> str:
+    return path.relative_to(tree.root).as_posix()
+
+
+def outcome(change: FileChange) -> FileOutcome:
+    unparsed = next((f for f in change.remaining if f.code == engine.SYNTAX_CODE), None)
+    changed = change.after.raw != change.before.raw
+    status, reason = (Status.CHANGED if changed else Status.CLEAN), ""
+    if change.refused:
+        status, reason = Status.FAILED, f"not rewritten: {change.refused}"
+    elif unparsed is not None:
+        status, reason = Status.FAILED, f"line {unparsed.location.line}: {unparsed.message}"
+    waiting = {held.finding for held in change.held}
+    left = [f for f in change.remaining if f not in waiting]
+    return FileOutcome(
+        name=change.before.name,
+        status=status,
+        reason=reason,
+        before=change.before.text,
+        after=change.after.text,
+        applied=change.applied,
+        manual=tuple(f for f in left if not is_kept_name(f)),
+        kept_names=tuple(f for f in left if is_kept_name(f)),
+        held=tuple((held.finding, held.because) for held in change.held),
+    )
+
+
+def is_kept_name(finding: Finding) -> bool:
+    return not finding.is_idiom and finding.code not in {engine.SYNTAX_CODE, engine.CRASH_CODE}
+
+
+def notes(outcomes: list[FileOutcome], changes: dict[Path, FileChange]) -> tuple[str, ...]:
+    found = []
+    held = [pair for item in outcomes for pair in item.held]
+    if held:
+        found.append(f"{len(held)} edits wait for the rest of their group: {held[0][1]}; half a port runs and does not train")
+    if not any(item.applied or item.manual for item in outcomes):
+        found.append("no CUDA idiom found: is this the right folder?")
+    return tuple(found)
+
+
+# -- output
+
+
+def write(options: argparse.Namespace, tree: files.Tree, changes: dict[Path, FileChange]) -> dict[str, str]:
+    """Put the results on disk; returns name -> cause for those that could not be written."""
+    changed = {path: change for path, change in changes.items() if change.after.raw != change.before.raw}
+    if options.out:
+        return write_elsewhere(options.out, tree, changed)
+    if not options.force:
+        refuse_unstaged(tree, list(changed))
+    failed = {}
+    for path, change in changed.items():
+        try:
+            if path.read_bytes() != change.before.raw:
+                failed[change.before.name] = "changed on disk while xlaport worked; left as it is"
+                continue
+            files.write_atomically(path, change.after.raw)
+        except OSError as error:
+            failed[change.before.name] = f"cannot be written: {(error.strerror or str(error)).lower()}"
+    return failed
+
+
+def refuse_unstaged(tree: files.Tree, paths: list[Path]) -> None:
+    dirty = files.unstaged(paths, tree.root)
+    if dirty:
+        names = ", ".join(name_of(path, tree) for path in dirty[:3]) + (f" and {len(dirty) - 3} more" if len(dirty) > 3 else "")
+        raise UserError(f"{names}: unstaged changes in git; stage or commit them, or use --force or --out")
+
+
+def write_elsewhere(out: Path, tree: files.Tree, changed: dict[Path, FileChange]) -> dict[str, str]:
+    """Copy every file of the run to `out`, changed ones in their new form."""
+    target = files.absolute(out)
+    if target == tree.root or tree.root in target.parents and target in tree.files:
+        raise UserError(f"{out}: is the folder being migrated; choose another")
+    failed = {}
+    for path in tree.files:
+        if target in path.parents:
+            continue
+        name = name_of(path, tree)
+        copy = target / name
+        try:
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            if path in changed:
+                files.write_atomically(copy, changed[path].after.raw, mode=path.stat().st_mode & 0o7777)
+            else:
+                shutil.copy2(path, copy)
+        except OSError as error:
+            failed[name] = f"cannot be written: {(error.strerror or str(error)).lower()}"
+    if failed and len(failed) == len(tree.files):
+        raise UserError(f"{out}: {next(iter(failed.values()))}")
+    return failed
+
+
+def write_report(path: Path, text: str) -> None:
+    try:
+        files.write_atomically(files.absolute(path), text.encode("utf-8"))
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written: {(error.strerror or str(error)).lower()}") from None
+
+
+def show(options: argparse.Namespace, report: Report) -> int:
+    changed = [file for file in report.files if file.status is Status.CHANGED]
+    if options.diff:
+        for file in changed:
+            sys.stdout.write(unified(file))
+        terminal.summary(report, sys.stderr, str(options.report) if options.report else None)
+    elif options.check:
+        for file in changed:
+            print(f"would change {file.name}")
+        terminal.summary(report, sys.stderr, str(options.report) if options.report else None)
+    else:
+        terminal.summary(report, sys.stdout, str(options.report) if options.report else None)
+    if report.count(Status.FAILED):
+        return 2
+    return 1 if changed and (options.diff or options.check) else 0
+
+
+def unified(file: FileOutcome) -> str:
+    """A patch `git apply` and `patch -p1` accept, missing final newlines marked."""
+    before, after = (text.splitlines(keepends=True) for text in (file.before, file.after))
+    lines = difflib.unified_diff(before, after, f"a/{file.name}", f"b/{file.name}")
+    return "".join(line if line.endswith("\n") else line + "\n\\ No newline at end of file\n" for line in lines)

@@ -1,0 +1,207 @@
+"""Runs the rules over a project: one pass for findings, or passes with edits in between until nothing changes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
+from functools import lru_cache
+from pathlib import Path
+
+from xlaport import suppress
+from xlaport.analysis.build import Unparsable
+from xlaport.analysis.project import Project
+from xlaport.config import Settings
+from xlaport.findings import Danger, Finding, Grade, Location, Severity
+from xlaport.ruleset import load, match
+from xlaport.ruleset.api import Context
+from xlaport.source import SourceFile
+
+MAX_PASSES = 10
+"""Edits enable edits (an import becomes unused): two passes are usual, three the most seen in 56 repositories."""
+
+WORTH_PARSING = re.compile(
+    rb"torch|cuda|apex|deepspeed|xformers|flash_attn|bitsandbytes|triton|pynvml|cupy|accelerate|lightning|nccl|nvidia|tensorrt|gpu",
+    re.IGNORECASE,
+)
+
+SYNTAX_CODE = "XP001"
+CRASH_CODE = "XP002"
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which edits a run applies."""
+
+    settings: Settings
+    grades: frozenset[Grade]
+
+    def allows(self, finding: Finding) -> bool:
+        return finding.fix is not None and finding.grade in self.grades and self.settings.selects(finding.code)
+
+
+@dataclass(frozen=True)
+class Held:
+    """A finding whose fix was not applied because its group would have been split, and by what."""
+
+    finding: Finding
+    because: str
+
+
+@dataclass(frozen=True)
+class FileChange:
+    """One Python file after the passes. `before is after` when nothing changed."""
+
+    before: SourceFile
+    after: SourceFile
+    applied: tuple[Finding, ...] = ()
+    remaining: tuple[Finding, ...] = ()
+    held: tuple[Held, ...] = ()
+    refused: str = ""
+    """Why libcst could not rewrite the file; empty when it could."""
+
+
+@lru_cache(maxsize=1)
+def ruleset() -> match.Index:
+    return match.index(load.builtin())
+
+
+def findings_in(project: Project, path: Path, settings: Settings) -> list[Finding]:
+    """Findings of all selected rules in one file, suppressed ones left out, in source order.
+
+    A file that does not parse is one finding (XP001); a rule that fails is one (XP002) that names it.
+    """
+    source = project.sources[path]
+    if not WORTH_PARSING.search(source.raw):
+        return []
+    silenced = suppress.read(source.text)
+    if silenced.skip_file:
+        return []
+    try:
+        module = project.module(path)
+    except Unparsable as error:
+        place = Location(error.line, error.column, error.line, error.column)
+        return [tool_finding(SYNTAX_CODE, "syntax-error", source.name, place, f"cannot be parsed: {error}")]
+
+    def context_for(rule) -> Context:
+        return Context(rule, module, project, settings.target, settings)
+
+    found = list(guarded(match.matches(ruleset(), context_for), source.name, "rules in data"))
+    for rule in ruleset().checks:
+        if not rule.match.text or text_pattern(rule.match.text).search(source.text):
+            found.extend(guarded(rule.check(context_for(rule)), source.name, rule.code))
+    kept = (f for f in found if not silenced.silence(f.code, f.location.line, f.location.line))
+    return sorted(dict.fromkeys(kept), key=lambda finding: finding.sort_key)
+
+
+@lru_cache(maxsize=None)
+def text_pattern(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern)
+
+
+def guarded(found: Iterator[Finding], name: str, who: str) -> Iterator[Finding]:
+    """The findings of a rule; if it fails, a finding that says so. The other rules go on."""
+    try:
+        yield from found
+    except Exception as error:  # noqa: BLE001 - a rule may fail in any way, and must be named when it does
+        if __debug__ and RAISE_RULE_ERRORS:
+            raise
+        message = f"rule {who} failed here ({type(error).__name__}: {error}); this is a bug in xlaport"
+        yield tool_finding(CRASH_CODE, "rule-failed", name, Location(1, 1, 1, 1), message)
+
+
+RAISE_RULE_ERRORS = False
+"""Set by the tests, which want the traceback."""
+
+
+def tool_finding(code: str, name: str, path: str, place: Location, message: str) -> Finding:
+    return Finding(code, name, path, place, message, Severity.ERROR, Danger.LOUD, is_idiom=False)
+
+
+def migrate(project: Project, selection: Selection, progress: Callable[[Path], None] = lambda path: None) -> dict[Path, FileChange]:
+    """Apply the selected edits to every Python file in memory, to a fixpoint. Nothing is written."""
+    from xlaport.rewrite.apply import NotRewritable, check_parses
+
+    paths = [path for path in project.sources if path.suffix == ".py"]
+    changes = {path: FileChange(project.sources[path], project.sources[path]) for path in paths}
+    pending = paths
+    for number in range(MAX_PASSES):
+        found = {}
+        for path in pending:
+            if number == 0:
+                progress(path)
+            found[path] = findings_in(project, path, selection.settings)
+        plan = held_back(found, selection, project) if number == 0 else {}
+        edited = []
+        for path in pending:
+            change = changes[path]
+            chosen = [f for f in found[path] if selection.allows(f) and f not in plan.get(path, {})]
+            held = tuple(Held(f, why) for f, why in plan.get(path, {}).items()) if number == 0 else change.held
+            done: tuple[Finding, ...] = ()
+            if chosen and not change.refused:
+                try:
+                    text, done = rewritten(change.after, chosen, selection.settings)
+                    check_parses(text)
+                except NotRewritable as error:
+                    change = replace(change, refused=str(error))
+            if done:
+                moved = moved_to_original(change.before.text, change.after.text, done)
+                after = change.after.with_text(text)
+                project.replace(after)
+                change = replace(change, after=after, applied=change.applied + moved)
+                edited.append(path)
+            remaining = tuple(f for f in found[path] if f not in done)
+            changes[path] = replace(change, remaining=remaining, held=held)
+        if not edited:
+            return changes
+        pending = edited
+    raise AssertionError(f"edits still change {[str(p) for p in pending]} after {MAX_PASSES} passes")
+
+
+def rewritten(source: SourceFile, chosen: list[Finding], settings: Settings) -> tuple[str, tuple[Finding, ...]]:
+    """The text after the chosen fixes, and the findings whose fix was applied."""
+    from xlaport.rewrite.apply import apply
+
+    result = apply(source.text, [finding.fix.ops for finding in chosen], settings.target.imports)
+    if result.text == source.text:
+        return source.text, ()
+    return result.text, tuple(f for index, f in enumerate(chosen) if index not in result.refused)
+
+
+def held_back(found: dict[Path, list[Finding]], selection: Selection, project: Project) -> dict[Path, dict[Finding, str]]:
+    """Grouped findings that must wait because another member of their program's group is not selected."""
+    blocked: dict[Path, str] = {}
+    for path, findings in found.items():
+        for finding in findings:
+            if finding.fix and finding.fix.group and not selection.allows(finding):
+                blocked.setdefault(path, f"{finding.code} at {finding.path}:{finding.location.line} was not selected")
+    if not blocked:
+        return {}
+    held: dict[Path, dict[Finding, str]] = {}
+    for path, findings in found.items():
+        why = next((blocked[other] for other in sorted(project.program(path)) if other in blocked), None)
+        if why is None:
+            continue
+        for finding in findings:
+            if finding.fix and finding.fix.group and selection.allows(finding):
+                held.setdefault(path, {})[finding] = why
+    return held
+
+
+def moved_to_original(original: str, current: str, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """Findings of a later pass, with lines of the file as it was before the first."""
+    if original == current:
+        return findings
+    matcher = SequenceMatcher(None, current.splitlines(), original.splitlines(), autojunk=False)
+    line_of: dict[int, int] = {}
+    for tag, a1, a2, b1, b2 in matcher.get_opcodes():
+        for offset in range(a2 - a1):
+            line_of[a1 + offset + 1] = (b1 + offset if tag == "equal" else min(b1 + offset, max(b2 - 1, b1))) + 1
+
+    def moved(finding: Finding) -> Finding:
+        place = finding.location
+        first, last = line_of.get(place.line, place.line), line_of.get(place.end_line, place.end_line)
+        return replace(finding, location=Location(first, place.column, last, place.end_column))
+
+    return tuple(moved(finding) for finding in findings)

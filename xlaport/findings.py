@@ -1,0 +1,96 @@
+"""What a rule says about a place in a file, and what would be done about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from xlaport.rewrite.ops import Op
+
+
+class Severity(str, Enum):
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+
+
+class Grade(str, Enum):
+    """How much an edit may change. The order is the order of the report."""
+
+    SAFE = "safe"
+    """The same meaning on one device; the condition is shown statically."""
+
+    REQUIRED = "required"
+    """Without it the program cannot run or train on XLA; numbers change in a stated way."""
+
+    UNSAFE = "unsafe"
+    """Meaning may change; applied with `--unsafe-fixes` only."""
+
+    MANUAL = "manual"
+    """Left for a person."""
+
+
+class Danger(str, Enum):
+    """What happens when the idiom is left as it is, most dangerous first."""
+
+    SILENT = "silent"
+    """The program runs and is wrong, or does not train, or never uses the TPU."""
+
+    LOUD = "loud"
+    """The program stops with an error."""
+
+    SLOW = "slow"
+    """The program is right and wastes time or memory."""
+
+    NONE = "none"
+    """Nothing: the idiom has no effect on a TPU."""
+
+
+DANGER_ORDER = {danger: rank for rank, danger in enumerate(Danger)}
+
+
+@dataclass(frozen=True)
+class Fix:
+    """Edits that apply together or not at all.
+
+    `group` names a set of fixes of one program that only make sense together
+    (device, end of step, seeds, ...): one withheld member withholds them all.
+    """
+
+    grade: Grade
+    ops: tuple[Op, ...]
+    group: str | None = None
+
+
+@dataclass(frozen=True)
+class Location:
+    """Lines and columns count from 1, columns in characters."""
+
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One idiom at one place of one file."""
+
+    code: str
+    name: str
+    path: str
+    location: Location
+    message: str
+    severity: Severity
+    danger: Danger
+    fix: Fix | None = None
+    is_idiom: bool = True
+    """False for what is named without being a CUDA idiom (a variable called `use_cuda`)."""
+
+    @property
+    def grade(self) -> Grade:
+        return self.fix.grade if self.fix else Grade.MANUAL
+
+    @property
+    def sort_key(self) -> tuple:
+        return (self.path, self.location.line, self.location.column, self.code)

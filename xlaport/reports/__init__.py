@@ -1,0 +1,1 @@
+"""Views of one `Report`: pure functions, one module a format."""

@@ -1,0 +1,92 @@
+"""Text for people. rich is imported only when the output is a terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextlib import contextmanager
+from typing import TextIO
+
+from xlaport.findings import Danger, Finding
+from xlaport.reports.model import Report, Status
+
+SHOWN = 20
+"""Manual items printed; the report file lists all of them."""
+
+STYLES = {Danger.SILENT: "bold red", Danger.LOUD: "red", Danger.SLOW: "yellow", Danger.NONE: "dim"}
+LABELS = {
+    Danger.SILENT: "silently wrong if left",
+    Danger.LOUD: "stops with an error",
+    Danger.SLOW: "slow",
+    Danger.NONE: "harmless",
+}
+
+
+def summary(report: Report, out: TextIO, report_file: str | None = None) -> None:
+    """Files, the honest line, and what is left, most dangerous first."""
+    write = writer(out)
+    write(f"files: {report.files_line}", "")
+    for file in report.files:
+        if file.status is Status.FAILED:
+            write(f"  failed: {file.name}: {file.reason}", "red")
+    write(report.honest_line, "bold")
+    for note in report.notes:
+        write(f"note: {note}", "cyan")
+    left = report.manual
+    if left:
+        write("", "")
+    danger = None
+    for finding in left[:SHOWN]:
+        if finding.danger is not danger:
+            danger = finding.danger
+            write(f"{LABELS[danger]}:", STYLES[danger])
+        write(f"  {item(finding)}", "")
+    if len(left) > SHOWN:
+        where = f"in {report_file}" if report_file else "with --report FILE"
+        write(f"  ... and {len(left) - SHOWN} more, listed {where}", "dim")
+
+
+def item(finding: Finding) -> str:
+    place = f"{finding.path}:{finding.location.line}"
+    return f"{place}: {finding.message} [xlaport rule {finding.code}]"
+
+
+def writer(out: TextIO) -> Callable[[str, str], None]:
+    """A function that prints a line in a style: through rich on a terminal, plain otherwise."""
+    if not out.isatty():
+        return lambda text, style: print(text, file=out)
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(file=out, highlight=False, soft_wrap=False)
+    return lambda text, style: console.print(Text(text, style=style))
+
+
+@contextmanager
+def progress(total: int):
+    """A progress bar on stderr once the work has taken a second; nothing when stderr is no terminal."""
+    if not sys.stderr.isatty() or total < 2:
+        yield lambda path: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    import time
+
+    started = time.monotonic()
+    bar = Progress(console=Console(stderr=True), transient=True)
+    state = {"task": None, "done": 0}
+
+    def advance(path) -> None:
+        state["done"] += 1
+        if state["task"] is None and time.monotonic() - started > 1:
+            bar.start()
+            state["task"] = bar.add_task("migrating", total=total, completed=state["done"])
+        elif state["task"] is not None:
+            bar.update(state["task"], completed=state["done"])
+
+    try:
+        yield advance
+    finally:
+        if state["task"] is not None:
+            bar.stop()

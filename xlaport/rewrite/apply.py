@@ -1,0 +1,448 @@
+"""Applies edit operations to the text of one file with libcst. Nothing else imports libcst.
+
+Every edit is attached to the libcst node at its byte span; one bottom-up pass applies them, so an
+edit inside a node that is itself replaced or unwrapped survives. What cannot be located is refused
+as a whole fix, never guessed.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from xlaport.rewrite import imports, templates
+from xlaport.rewrite.ops import (
+    AddPrelude, EditCall, EnsureImport, InsertStatement, Op, RemoveDecorator, RemoveImportedName, RemoveStatement,
+    RemoveWithItem, ReplaceExpr, ReplaceStatement, Span, UnwrapBlock,
+)
+from xlaport.rewrite.spans import Located, locate
+
+STATEMENT_OPS = (RemoveStatement, ReplaceStatement, InsertStatement, UnwrapBlock, RemoveWithItem, RemoveImportedName)
+
+
+class NotRewritable(Exception):
+    """libcst cannot parse the file, or does not give its exact bytes back."""
+
+
+@dataclass(frozen=True)
+class Applied:
+    """The new text, and the indexes of the fixes that could not be applied."""
+
+    text: str
+    refused: frozenset[int]
+
+
+def apply(text: str, fixes: list[tuple[Op, ...]], known_imports: dict[str, str]) -> Applied:
+    """Apply fixes to a text. Each fix applies whole or is refused.
+
+    `known_imports` maps an alias of the target profile to its import statement.
+    Raises `NotRewritable`; a result that would not parse is an AssertionError (a bug of a rule).
+    """
+    module = parse(text)
+    spans = {span for fix in fixes for op in fix for span in spans_of(op)}
+    located = locate(module, spans)
+    refused = frozenset(index for index, fix in enumerate(fixes) if not all(is_located(op, located) for op in fix))
+    accepted, clashing = without_clashes([(index, fix) for index, fix in enumerate(fixes) if index not in refused], located)
+    plan = plan_edits(accepted, located)
+    result = module.visit(_Surgeon(plan, located, module.config_for_parsing))
+    wanted = [op.alias for fix in accepted for op in fix if isinstance(op, EnsureImport)]
+    preludes = [op.code for fix in accepted for op in fix if isinstance(op, AddPrelude)]
+    result = imports.add(result, wanted, preludes, known_imports)
+    return Applied(result.code, refused | clashing)
+
+
+def parse(text: str) -> cst.Module:
+    try:
+        module = cst.parse_module(text)
+    except (cst.ParserSyntaxError, RecursionError) as error:
+        raise NotRewritable(f"libcst cannot parse it: {str(error).splitlines()[0]}") from None
+    if module.code != text:
+        raise NotRewritable("libcst does not reproduce it byte for byte (form feed or bare carriage return)")
+    return module
+
+
+def spans_of(op: Op) -> list[Span]:
+    found = [getattr(op, name) for name in ("span", "anchor") if hasattr(op, name)]
+    return found + [span for _, span in getattr(op, "holes", ())]
+
+
+def is_located(op: Op, located: Located) -> bool:
+    if isinstance(op, (AddPrelude, EnsureImport)):
+        return True
+    if isinstance(op, InsertStatement):
+        main = op.anchor in located.statements
+    elif isinstance(op, STATEMENT_OPS):
+        main = op.span in located.statements
+    else:
+        main = op.span in located.expressions
+    return main and all(span in located.expressions for _, span in getattr(op, "holes", ()))
+
+
+def without_clashes(fixes: list[tuple[int, tuple[Op, ...]]], located: Located):
+    """Two fixes may not replace the same node or edit the same call argument: the first one wins."""
+    taken: set = set()
+    accepted, clashing = [], set()
+    for index, fix in fixes:
+        keys = {key for op in fix for key in claims(op, located)}
+        if keys & taken:
+            clashing.add(index)
+            continue
+        taken |= keys
+        accepted.append(fix)
+    return accepted, frozenset(clashing)
+
+
+def claims(op: Op, located: Located) -> list:
+    """What an operation changes exclusively."""
+    if isinstance(op, ReplaceExpr):
+        return [("expr", op.span)]
+    if isinstance(op, EditCall):
+        names = [*op.remove_keywords, *op.remove_positions, *(name for name, _ in op.set_keywords)]
+        return [("arg", op.span, name) for name in names]
+    if isinstance(op, (RemoveStatement, ReplaceStatement, UnwrapBlock)):
+        return [("stmt", op.span)]
+    if isinstance(op, RemoveWithItem):
+        return [("item", op.span, op.index)]
+    if isinstance(op, RemoveDecorator):
+        return [("decorator", op.span)]
+    if isinstance(op, RemoveImportedName):
+        return [("import", op.span, op.bound_name)]
+    return []
+
+
+@dataclass(eq=False)
+class _Plan:
+    """Operations by the libcst node they change."""
+
+    expressions: dict[cst.CSTNode, list[Op]] = field(default_factory=dict)
+    statements: dict[cst.CSTNode, list[Op]] = field(default_factory=dict)
+    holes: set[int] = field(default_factory=set)
+    decorators: set[int] = field(default_factory=set)
+
+
+def plan_edits(fixes: list[tuple[Op, ...]], located: Located) -> _Plan:
+    plan = _Plan()
+    for op in (op for fix in fixes for op in fix):
+        for _, span in getattr(op, "holes", ()):
+            plan.holes.add(id(located.expressions[span]))
+        if isinstance(op, RemoveDecorator):
+            plan.decorators.add(id(located.expressions[op.span]))
+        elif isinstance(op, (ReplaceExpr, EditCall)):
+            plan.expressions.setdefault(located.expressions[op.span], []).append(op)
+        elif isinstance(op, InsertStatement):
+            plan.statements.setdefault(located.statements[op.anchor], []).append(op)
+        elif isinstance(op, STATEMENT_OPS):
+            plan.statements.setdefault(located.statements[op.span], []).append(op)
+    for ops in plan.expressions.values():
+        ops.sort(key=lambda op: isinstance(op, ReplaceExpr))  # arguments first, then the whole
+    return plan
+
+
+class _Surgeon(cst.CSTTransformer):
+    """Bottom-up: expressions are edited as they are left, statements when their block is left."""
+
+    def __init__(self, plan: _Plan, located: Located, config: cst.PartialParserConfig):
+        super().__init__()
+        self.plan = plan
+        self.located = located
+        self.config = config
+        self.done: dict[int, cst.CSTNode] = {}
+
+    def on_visit(self, node: cst.CSTNode) -> bool:
+        return id(node) in self.located.around
+
+    def on_leave(self, original: cst.CSTNode, updated: cst.CSTNode):
+        if id(original) not in self.located.around:
+            return updated
+        for op in self.plan.expressions.get(original, ()):
+            updated = self.edit_expression(op, original, updated)
+        if isinstance(original, (cst.FunctionDef, cst.ClassDef)) and self.plan.decorators:
+            updated = self.without_decorators(original, updated)
+        if isinstance(original, cst.If):
+            updated = self.unwrap_else(original, updated)
+        if isinstance(original, (cst.Module, cst.IndentedBlock)):
+            updated = self.rebuild(original, updated)
+        if isinstance(original, cst.SimpleStatementSuite):
+            updated = self.rebuild_suite(original, updated)
+        if id(original) in self.plan.holes:
+            self.done[id(original)] = updated
+        return updated
+
+    # -- expressions
+
+    def edit_expression(self, op: Op, original: cst.CSTNode, updated: cst.CSTNode) -> cst.CSTNode:
+        if isinstance(op, EditCall):
+            return self.edit_call(op, updated)
+        node = templates.expression(op.template, self.filled(op), self.config)
+        if original.lpar and not node.lpar:
+            return node.with_changes(lpar=updated.lpar, rpar=updated.rpar)
+        return self.protected(node, original)
+
+    def protected(self, node: cst.BaseExpression, original: cst.CSTNode) -> cst.BaseExpression:
+        """A looser expression than the one it replaces keeps its meaning by parentheses."""
+        return node if isinstance(original, type(node)) or not needs_parentheses(node) else templates.parenthesised(node)
+
+    def filled(self, op) -> dict:
+        holes = {}
+        for name, span in op.holes:
+            node = self.located.expressions[span]
+            node = self.done.get(id(node), node)
+            holes[name] = node
+        return holes
+
+    def edit_call(self, op: EditCall, call: cst.Call) -> cst.Call:
+        kept, position = [], 0
+        for arg in call.args:
+            is_positional = arg.keyword is None and not arg.star
+            drop = position in op.remove_positions if is_positional else (
+                arg.keyword is not None and arg.keyword.value in op.remove_keywords
+            )
+            position += is_positional
+            if not drop:
+                kept.append(arg)
+        for name, template in op.set_keywords:
+            value = templates.expression(template, {}, self.config)
+            kept = set_keyword(kept, name, value, call)
+        if kept and len(kept) < len(call.args) and call.args[-1] not in kept:
+            kept[-1] = kept[-1].with_changes(comma=call.args[-1].comma, whitespace_after_arg=call.args[-1].whitespace_after_arg)
+        return call.with_changes(args=kept)
+
+    # -- statements
+
+    def without_decorators(self, original, updated):
+        kept = [
+            new for old, new in zip(original.decorators, updated.decorators)
+            if id(old.decorator) not in self.plan.decorators
+        ]
+        return updated.with_changes(decorators=kept) if len(kept) < len(updated.decorators) else updated
+
+    def unwrap_else(self, original: cst.If, updated: cst.If) -> cst.If:
+        """`elif` branches that are unwrapped become `else`, or vanish."""
+        nested = original.orelse
+        op = self.unwrapping(nested) if isinstance(nested, cst.If) else None
+        if op is None:
+            return updated
+        inner = updated.orelse
+        if op.branch == "orelse":
+            return updated.with_changes(orelse=inner.orelse)
+        return updated.with_changes(orelse=cst.Else(body=inner.body, leading_lines=inner.leading_lines))
+
+    def unwrapping(self, node: cst.CSTNode) -> UnwrapBlock | None:
+        return next((op for op in self.plan.statements.get(node, ()) if isinstance(op, UnwrapBlock)), None)
+
+    def rebuild(self, original, updated):
+        """The statements of a block after removal, insertion, replacement and unwrapping."""
+        if not any(self.touches(old) for old in original.body):
+            return updated
+        body: list[cst.BaseStatement] = []
+        carried: list[cst.EmptyLine] = []
+        for old, new in zip(original.body, updated.body):
+            lead, kept = self.edited(old, new)
+            if carried and kept:
+                kept[0] = kept[0].with_changes(leading_lines=[*carried, *kept[0].leading_lines])
+                carried = []
+            carried.extend(lead)
+            body.extend(kept)
+        if carried:
+            updated = updated.with_changes(footer=[*carried, *updated.footer])
+        if not body and isinstance(original, cst.IndentedBlock):
+            body = [cst.parse_statement("pass\n", self.config)]
+        return updated.with_changes(body=body)
+
+    def touches(self, statement: cst.CSTNode) -> bool:
+        if isinstance(statement, cst.SimpleStatementLine):
+            return any(small in self.plan.statements for small in statement.body)
+        return statement in self.plan.statements
+
+    def edited(self, old, new) -> tuple[list[cst.EmptyLine], list[cst.BaseStatement]]:
+        """(comment lines to carry to the next statement, what takes the place of one statement)."""
+        if not self.touches(old):
+            return [], [new]
+        if isinstance(old, cst.SimpleStatementLine):
+            return self.edited_line(old, new)
+        ops = self.plan.statements[old]
+        before, after = self.inserted(ops)
+        kept: list[cst.BaseStatement] = [self.extended(ops, new)]
+        carried: list[cst.EmptyLine] = []
+        for op in ops:
+            if isinstance(op, RemoveStatement):
+                kept, carried = [], comments(new.leading_lines)
+            elif isinstance(op, ReplaceStatement):
+                kept = self.with_lead(templates.statements(op.template, self.filled(op), self.config), new.leading_lines)
+            elif isinstance(op, UnwrapBlock):
+                kept, carried = self.unwrapped(op, new)
+            elif isinstance(op, RemoveWithItem):
+                items = [item for index, item in enumerate(new.items) if index != op.index]
+                items[-1] = items[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
+                kept = [new.with_changes(items=items)]
+        return carried, self.joined(before, kept, after)
+
+    def edited_line(self, old: cst.SimpleStatementLine, new: cst.SimpleStatementLine):
+        before, after, small = [], [], []
+        replaced: list[cst.BaseStatement] = []
+        for was, now in zip(old.body, new.body):
+            ops = self.plan.statements.get(was, ())
+            more_before, more_after = self.inserted(ops)
+            before, after = before + more_before, after + more_after
+            keep = now
+            for op in ops:
+                if isinstance(op, RemoveStatement):
+                    keep = None
+                elif isinstance(op, RemoveImportedName):
+                    keep = without_name(keep, op.bound_name) if keep is not None else None
+                elif isinstance(op, ReplaceStatement):
+                    keep, replaced = None, templates.statements(op.template, self.filled(op), self.config)
+            if keep is not None:
+                small.append(keep)
+        kept: list[cst.BaseStatement] = []
+        if small:
+            small[-1] = small[-1].with_changes(semicolon=cst.MaybeSentinel.DEFAULT)
+            kept.append(new.with_changes(body=small))
+        if replaced:
+            kept.extend(replaced)
+            if not small:
+                kept = self.with_lead(kept, new.leading_lines)
+                if isinstance(kept[-1], cst.SimpleStatementLine):
+                    kept[-1] = kept[-1].with_changes(trailing_whitespace=new.trailing_whitespace)
+        carried = [] if kept else comments(new.leading_lines)
+        return carried, self.joined(before, kept, after)
+
+    def joined(self, before, kept, after):
+        """Inserted statements take the blank lines and comments of what they stand in front of."""
+        if before and kept:
+            lead = kept[0].leading_lines
+            kept = [kept[0].with_changes(leading_lines=[]), *kept[1:]]
+            before = self.with_lead(before, lead)
+        return [*before, *kept, *after]
+
+    def with_lead(self, statements, lead):
+        if not statements or not lead:
+            return statements
+        first = statements[0]
+        return [first.with_changes(leading_lines=[*lead, *first.leading_lines]), *statements[1:]]
+
+    def inserted(self, ops) -> tuple[list[cst.BaseStatement], list[cst.BaseStatement]]:
+        before, after = [], []
+        for op in ops:
+            if isinstance(op, InsertStatement) and op.where != "body_end":
+                (before if op.where == "before" else after).extend(
+                    templates.statements(op.code, self.filled(op), self.config)
+                )
+        return before, after
+
+    def extended(self, ops, node):
+        """Statements added at the end of a compound statement's body."""
+        for op in ops:
+            if not (isinstance(op, InsertStatement) and op.where == "body_end"):
+                continue
+            new = templates.statements(op.code, self.filled(op), self.config)
+            body = node.body
+            if isinstance(body, cst.SimpleStatementSuite):
+                body = cst.IndentedBlock([cst.SimpleStatementLine([s.with_changes(semicolon=cst.MaybeSentinel.DEFAULT)]) for s in body.body])
+            node = node.with_changes(body=body.with_changes(body=[*body.body, *new]))
+        return node
+
+    def unwrapped(self, op: UnwrapBlock, node):
+        block = node.body if op.branch == "body" else getattr(node.orelse, "body", None)
+        if op.branch == "orelse" and isinstance(node.orelse, cst.If):
+            chained = node.orelse
+            return self.with_lead([chained], node.leading_lines), []
+        if block is None:
+            return [], comments(node.leading_lines)
+        if isinstance(block, cst.SimpleStatementSuite):
+            body = [cst.SimpleStatementLine(body=list(block.body), trailing_whitespace=block.trailing_whitespace)]
+            footer = []
+        else:
+            body, footer = list(block.body), comments(block.footer)
+        if is_only_pass(body):
+            return [], [*comments(node.leading_lines), *footer]
+        return self.with_lead(body, node.leading_lines), footer
+
+    def rebuild_suite(self, original: cst.SimpleStatementSuite, updated: cst.SimpleStatementSuite):
+        """`if x: a(); b()` on one line: removed statements leave `pass` behind."""
+        body = []
+        for old, new in zip(original.body, updated.body):
+            ops = self.plan.statements.get(old, ())
+            before, after = self.inserted(ops)
+            kept = [] if any(isinstance(op, RemoveStatement) for op in ops) else [new]
+            for op in ops:
+                if isinstance(op, ReplaceStatement):
+                    kept = small_statements(templates.statements(op.template, self.filled(op), self.config))
+                elif isinstance(op, RemoveImportedName):
+                    kept = [node for node in (without_name(new, op.bound_name),) if node is not None]
+            body.extend([*small_statements(before), *kept, *small_statements(after)])
+        if not body:
+            body = [cst.Pass()]
+        body = [s.with_changes(semicolon=cst.MaybeSentinel.DEFAULT) if s not in updated.body or s is body[-1] else s for s in body]
+        return updated.with_changes(body=body)
+
+
+def needs_parentheses(node: cst.BaseExpression) -> bool:
+    return isinstance(node, (cst.IfExp, cst.BooleanOperation, cst.Comparison, cst.Lambda, cst.NamedExpr)) and not node.lpar
+
+
+def small_statements(lines: list[cst.BaseStatement]) -> list[cst.BaseSmallStatement]:
+    return [small for line in lines for small in line.body]
+
+
+def comments(lines) -> list[cst.EmptyLine]:
+    return [line for line in lines if line.comment is not None]
+
+
+def is_only_pass(body) -> bool:
+    return len(body) == 1 and isinstance(body[0], cst.SimpleStatementLine) and all(isinstance(s, cst.Pass) for s in body[0].body)
+
+
+def set_keyword(args: list[cst.Arg], name: str, value: cst.BaseExpression, call: cst.Call) -> list[cst.Arg]:
+    for index, arg in enumerate(args):
+        if arg.keyword is not None and arg.keyword.value == name:
+            return [*args[:index], arg.with_changes(value=value), *args[index + 1:]]
+    added = cst.Arg(
+        value, keyword=cst.Name(name),
+        equal=cst.AssignEqual(whitespace_before=cst.SimpleWhitespace(""), whitespace_after=cst.SimpleWhitespace("")),
+    )
+    if args and args[-1].star == "**":
+        last = args[-1]
+        return [*args[:-1], added.with_changes(comma=separator(args)), last]
+    if args and args[-1].comma is not cst.MaybeSentinel.DEFAULT:
+        last = args[-1]
+        added = added.with_changes(comma=last.comma)
+        args = [*args[:-1], last.with_changes(comma=separator(args))]
+    elif args:
+        added = added.with_changes(whitespace_after_arg=args[-1].whitespace_after_arg)
+        args = [*args[:-1], args[-1].with_changes(comma=separator(args), whitespace_after_arg=cst.SimpleWhitespace(""))]
+    return [*args, added]
+
+
+def separator(args: list[cst.Arg]) -> cst.Comma:
+    """The comma between arguments as this call writes it (one a line, or one space)."""
+    for arg in args[:-1]:
+        if isinstance(arg.comma, cst.Comma):
+            return arg.comma
+    return cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
+
+
+def without_name(node, bound_name: str):
+    """An import statement without one of its names; None when it was the only one."""
+    kept = [alias for alias in node.names if bound(alias) != bound_name]
+    if not kept:
+        return None
+    if len(kept) == len(node.names):
+        return node
+    last = kept[-1]
+    if node.names[-1] is not last:
+        kept[-1] = last.with_changes(comma=node.names[-1].comma)
+    return node.with_changes(names=kept)
+
+
+def bound(alias: cst.ImportAlias) -> str:
+    if alias.asname is not None:
+        return alias.asname.name.value
+    return cst.Module([]).code_for_node(alias.name)
+
+
+def check_parses(text: str) -> None:
+    """A rewritten file must still be Python: raises SyntaxError."""
+    ast.parse(text)

@@ -1,0 +1,125 @@
+"""Adding imports and start-of-program statements where a file keeps its imports."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from xlaport.rewrite import templates
+
+
+def add(module: cst.Module, aliases: list[str], preludes: list[str], known: dict[str, str]) -> cst.Module:
+    """Import each alias once, after the last import of torch; preludes follow the imports.
+
+    `known` maps an alias to its statement. What the file already imports at module level is left.
+    """
+    present = {alias for alias in known if is_imported(module, alias, known[alias])}
+    wanted = [alias for alias in known if alias in set(aliases) and alias not in present]
+    codes = [known[alias] for alias in wanted]
+    starts = [code for code in dict.fromkeys(preludes) if not is_present(module, code)]
+    if not codes and not starts:
+        return module
+    config = module.config_for_parsing
+    body = list(module.body)
+    at = place_of_imports(body)
+    new = [line for code in codes for line in templates.statements(code, {}, config)]
+    if at == 0 and body and new:
+        new = hand_over_lead(new, body)
+    body[at:at] = new
+    if starts:
+        body = add_preludes(body, starts, config)
+    return module.with_changes(body=body)
+
+
+def hand_over_lead(new, body):
+    """At the top of a file without docstring the header comments stay above."""
+    first = body[0]
+    if first.leading_lines:
+        new[0] = new[0].with_changes(leading_lines=first.leading_lines)
+        body[0] = first.with_changes(leading_lines=[])
+    return new
+
+
+def is_imported(module: cst.Module, alias: str, code: str) -> bool:
+    wanted = cst.parse_statement(code).body[0]
+    blank = cst.Module([])
+    wanted_code = blank.code_for_node(wanted)
+    for line in module.body:
+        if isinstance(line, cst.SimpleStatementLine):
+            for small in line.body:
+                if isinstance(small, (cst.Import, cst.ImportFrom)) and binds(small, alias, wanted_code, blank):
+                    return True
+    return False
+
+
+def binds(statement, alias: str, wanted: str, blank: cst.Module) -> bool:
+    if isinstance(statement, cst.Import):
+        pieces = [blank.code_for_node(name.with_changes(comma=cst.MaybeSentinel.DEFAULT)) for name in statement.names]
+        return any(f"import {piece}" == wanted for piece in pieces)
+    if isinstance(statement.names, cst.ImportStar):
+        return False
+    module = blank.code_for_node(statement.module) if statement.module else ""
+    for name in statement.names:
+        piece = blank.code_for_node(name.with_changes(comma=cst.MaybeSentinel.DEFAULT))
+        if f"import {module}.{piece.split(' as ')[0]} as {alias}" == wanted and (name.asname is None or f" as {alias}" in piece):
+            return piece.split(" as ")[-1].strip() == alias
+    return False
+
+
+def is_present(module: cst.Module, code: str) -> bool:
+    """The prelude's last line already stands in the file."""
+    return code.strip().splitlines()[-1] in module.code
+
+
+def place_of_imports(body) -> int:
+    """Index after the last torch import of the leading imports, or after the last import there."""
+    last_import = last_torch = None
+    for index, line in enumerate(body):
+        if is_import(line):
+            last_import = index
+            if imports_torch(line):
+                last_torch = index
+        elif not is_preamble(line) and last_torch is not None:
+            break
+    found = last_torch if last_torch is not None else last_import
+    if found is not None:
+        return found + 1
+    return 1 if body and is_docstring(body[0]) else 0
+
+
+def is_import(line) -> bool:
+    return isinstance(line, cst.SimpleStatementLine) and any(isinstance(s, (cst.Import, cst.ImportFrom)) for s in line.body)
+
+
+def imports_torch(line) -> bool:
+    code = cst.Module([]).code_for_node(line.with_changes(leading_lines=[])).strip()
+    return code.startswith(("import torch", "from torch")) and not code.startswith(("import torchvision", "from torchvision"))
+
+
+def is_preamble(line) -> bool:
+    """Statements people mix with their imports: guards, constants, path settings."""
+    return isinstance(line, (cst.SimpleStatementLine, cst.Try, cst.If))
+
+
+def is_docstring(line) -> bool:
+    return (
+        isinstance(line, cst.SimpleStatementLine)
+        and isinstance(line.body[0], cst.Expr)
+        and isinstance(line.body[0].value, (cst.SimpleString, cst.ConcatenatedString))
+    )
+
+
+def add_preludes(body, codes: list[str], config):
+    """After the last leading import, with a blank line before."""
+    at = 0
+    for index, line in enumerate(body):
+        if is_import(line) or (index == 0 and is_docstring(line)):
+            at = index + 1
+        elif not is_preamble(line) or at and not is_import_guard(line):
+            break
+    lines = [line for code in codes for line in templates.statements(code, {}, config)]
+    lines[0] = lines[0].with_changes(leading_lines=[cst.EmptyLine(indent=False), *lines[0].leading_lines])
+    return [*body[:at], *lines, *body[at:]]
+
+
+def is_import_guard(line) -> bool:
+    return isinstance(line, (cst.Try, cst.If)) and "import " in cst.Module([]).code_for_node(line)

@@ -1,0 +1,101 @@
+"""The bridge from `ast` spans to libcst nodes: exact byte spans, f-string insides by their code."""
+
+from __future__ import annotations
+
+import ast
+from bisect import bisect_left
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import libcst as cst
+from libcst.metadata import ByteSpanPositionProvider, MetadataWrapper
+
+from xlaport.rewrite.ops import Span
+
+StatementLike = (cst.BaseSmallStatement, cst.BaseCompoundStatement)
+
+
+@dataclass(eq=False)
+class Located:
+    """libcst nodes of the spans asked for, and for small statements the line that holds them."""
+
+    module: cst.Module
+    expressions: dict[Span, cst.BaseExpression] = field(default_factory=dict)
+    statements: dict[Span, cst.CSTNode] = field(default_factory=dict)
+    lines: dict[cst.CSTNode, cst.CSTNode] = field(default_factory=dict)
+    around: set[int] = field(default_factory=set)
+    """`id` of every node on the path from the module to a located node."""
+
+
+def locate(module: cst.Module, wanted: Iterable[Span]) -> Located:
+    """Find the nodes of all wanted spans in one walk. What is not found is absent from the result."""
+    positions = MetadataWrapper(module, unsafe_skip_copy=True).resolve(ByteSpanPositionProvider)
+    outer = {Span(span.start, span.end) for span in wanted}
+    inner = [span for span in wanted if span.inner is not None]
+    located = Located(module)
+    starts = sorted(span.start for span in outer)
+    walk(module, positions, outer, starts, located, [])
+    for span in inner:
+        whole = located.expressions.get(Span(span.start, span.end))
+        found = inside(whole, span.inner) if whole is not None else None
+        if found is not None:
+            node, path = found
+            located.expressions[span] = node
+            located.around.update(map(id, path))
+    return located
+
+
+def walk(node, positions, wanted, starts, located: Located, path: list[cst.CSTNode]) -> None:
+    place = positions.get(node)
+    if place is not None:
+        span = Span(place.start, place.start + place.length)
+        if span in wanted:
+            record(node, span, path, located)
+    path.append(node)
+    for child in node.children:
+        at = positions.get(child)
+        if at is None or holds_any(at.start, at.start + at.length, starts):
+            walk(child, positions, wanted, starts, located, path)
+    path.pop()
+
+
+def holds_any(start: int, end: int, starts: list[int]) -> bool:
+    index = bisect_left(starts, start)
+    return index < len(starts) and starts[index] <= end
+
+
+def record(node: cst.CSTNode, span: Span, path: list[cst.CSTNode], located: Located) -> None:
+    if isinstance(node, cst.BaseExpression):
+        located.expressions.setdefault(span, node)
+    elif isinstance(node, StatementLike):
+        located.statements.setdefault(span, node)
+        holder = next((p for p in reversed(path) if isinstance(p, (cst.SimpleStatementLine, cst.SimpleStatementSuite))), None)
+        if isinstance(node, cst.BaseSmallStatement) and holder is not None:
+            located.lines[node] = holder
+    else:
+        return
+    located.around.add(id(node))
+    located.around.update(map(id, path))
+
+
+def inside(whole: cst.BaseExpression, code: str) -> tuple[cst.BaseExpression, list[cst.CSTNode]] | None:
+    """The first expression in an f-string whose code is `code`, and the nodes around it."""
+    blank = cst.Module([])
+
+    def search(node: cst.CSTNode, path: list[cst.CSTNode]):
+        if isinstance(node, cst.BaseExpression) and node is not whole and normal(blank.code_for_node(node)) == code:
+            return node, [*path, node]
+        for child in node.children:
+            found = search(child, [*path, node])
+            if found:
+                return found
+        return None
+
+    return search(whole, [])
+
+
+def normal(code: str) -> str:
+    try:
+        return ast.unparse(ast.parse(code.strip(), mode="eval"))
+    except SyntaxError:
+        return code

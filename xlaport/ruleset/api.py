@@ -1,0 +1,172 @@
+"""All that a rule written in Python imports: the context it looks at, and the findings it yields."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+from xlaport.analysis import facts as syntax
+from xlaport.analysis.facts import ModuleFacts
+from xlaport.analysis.names import Names
+from xlaport.analysis.project import Module, Project
+from xlaport.analysis.training import Training
+from xlaport.analysis.values import Kind, Values
+from xlaport.config import Settings
+from xlaport.findings import Danger, Finding, Fix, Grade, Location, Severity
+from xlaport.rewrite.ops import (
+    AddPrelude, EditCall, EnsureImport, InsertStatement, Op, RemoveDecorator, RemoveImportedName, RemoveStatement,
+    RemoveWithItem, ReplaceExpr, ReplaceStatement, UnwrapBlock,
+)
+from xlaport.ruleset.schema import Rule
+from xlaport.targets.base import Target
+
+
+@dataclass(frozen=True, eq=False)
+class Context:
+    """One module seen by one rule."""
+
+    rule: Rule
+    module: Module
+    project: Project
+    target: Target
+    settings: Settings
+
+    @property
+    def facts(self) -> ModuleFacts:
+        return self.module.facts
+
+    @property
+    def names(self) -> Names:
+        return self.module.names
+
+    @property
+    def values(self) -> Values:
+        return self.module.values
+
+    @cached_property
+    def training(self) -> Training:
+        return self.module.values.__dict__.setdefault("_training", None) or self._new_training()
+
+    def _new_training(self) -> Training:
+        found = Training(self.facts, self.names, self.values)
+        self.module.values.__dict__["_training"] = found
+        return found
+
+    def text(self, node: ast.AST) -> str:
+        return self.facts.text(node)
+
+    def refers(self, node: ast.AST | None, *names: str) -> bool:
+        """Does the expression refer to one of these qualified names?"""
+        return node is not None and any(name in names for name in self.names.qualified(node))
+
+    def calls(self, *names: str) -> Iterable[ast.Call]:
+        """Calls of one of these functions, in source order."""
+        return (call for call in self.facts.of(ast.Call) if self.refers(call.func, *names))
+
+    # -- findings
+
+    def finding(
+        self,
+        node: ast.AST,
+        message: str = "",
+        ops: Iterable[Op] | None = None,
+        *,
+        grade: Grade | None = None,
+        danger: Danger | None = None,
+        severity: Severity | None = None,
+        grouped: bool | None = None,
+    ) -> Finding:
+        """A finding of this rule at a node; with `ops`, its fix. The rule's own values are the defaults."""
+        fix = None
+        if ops is not None:
+            in_group = self.rule.group if grouped in (None, True) else None
+            fix = Fix(grade or self.rule.grade, tuple(ops), in_group)
+        return Finding(
+            code=self.rule.code,
+            name=self.rule.name,
+            path=self.module.source.name,
+            location=self.location(node),
+            message=message or self.rule.summary,
+            severity=severity or self.rule.severity,
+            danger=danger or self.rule.danger,
+            fix=fix,
+        )
+
+    def location(self, node: ast.AST) -> Location:
+        if not hasattr(node, "lineno"):
+            return Location(1, 1, 1, 1)
+        span = self.facts.span(node)
+        source = self.module.source
+        return Location(*source.position(span.start), *source.position(span.end))
+
+    # -- operations
+
+    def replace(self, node: ast.expr, template: str, **holes: ast.AST) -> list[Op]:
+        """Replace an expression by a template; placeholders are the target's words, or holes given as nodes."""
+        code = self.target.expand(template)
+        spans = tuple((name, self.facts.span(hole)) for name, hole in holes.items())
+        return [ReplaceExpr(self.facts.span(node), code, spans), *self.imports_for(code)]
+
+    def imports_for(self, code: str) -> list[Op]:
+        return [EnsureImport(alias) for alias in self.target.aliases_in(code)]
+
+    def edit_call(self, call: ast.Call, *, remove: Iterable[str] = (), positions: Iterable[int] = (), **keywords: str) -> list[Op]:
+        """Remove keywords or positional arguments of a call, and set others to templates."""
+        pairs = tuple((name, self.target.expand(template)) for name, template in keywords.items())
+        op = EditCall(self.facts.span(call), tuple(remove), tuple(positions), pairs)
+        return [op, *(imp for _, code in pairs for imp in self.imports_for(code))]
+
+    def remove(self, statement: ast.stmt) -> list[Op]:
+        return [RemoveStatement(self.facts.span(statement))]
+
+    def replace_statement(self, statement: ast.stmt, template: str, **holes: ast.AST) -> list[Op]:
+        code = self.target.expand(template)
+        spans = tuple((name, self.facts.span(hole)) for name, hole in holes.items())
+        return [ReplaceStatement(self.facts.span(statement), code, spans), *self.imports_for(code)]
+
+    def insert(self, statement: ast.stmt, where: str, template: str, **holes: ast.AST) -> list[Op]:
+        """Insert statements `before` or `after` a statement, or at the `body_end` of a compound one."""
+        code = self.target.expand(template)
+        spans = tuple((name, self.facts.span(hole)) for name, hole in holes.items())
+        return [InsertStatement(self.facts.span(statement), where, code, spans), *self.imports_for(code)]
+
+    def unwrap(self, statement: ast.stmt, branch: str = "body") -> list[Op]:
+        return [UnwrapBlock(self.facts.span(statement), branch)]
+
+    def prelude(self, code: str) -> list[Op]:
+        expanded = self.target.expand(code)
+        return [AddPrelude(expanded), *self.imports_for(expanded)]
+
+    def ensure(self, *aliases: str) -> list[Op]:
+        return [EnsureImport(alias) for alias in aliases]
+
+    def drop_imported(self, statement: ast.stmt, bound_name: str) -> list[Op]:
+        return [RemoveImportedName(self.facts.span(statement), bound_name)]
+
+    def drop(self, node: ast.expr, value: str = "") -> list[Op] | None:
+        """Remove what an expression does: its statement, decorator or `with` item; else put `value` there.
+
+        None where it is used as a value and `value` is empty.
+        """
+        parent = node.parent
+        if isinstance(parent, ast.Expr):
+            return self.remove(parent)
+        if isinstance(parent, ast.withitem):
+            return self.drop_with_item(parent)
+        if node in getattr(parent, "decorator_list", ()):
+            return [RemoveDecorator(self.facts.span(node))]
+        return self.replace(node, value) if value else None
+
+    def drop_with_item(self, item: ast.withitem) -> list[Op]:
+        statement = item.parent
+        if len(statement.items) == 1:
+            return self.unwrap(statement)
+        return [RemoveWithItem(self.facts.span(statement), statement.items.index(item))]
+
+
+__all__ = [
+    "AddPrelude", "Context", "Danger", "EditCall", "EnsureImport", "Finding", "Grade", "InsertStatement", "Kind",
+    "Severity", "syntax",
+]

@@ -1,0 +1,147 @@
+"""Runs rules whose conditions are data: calls, references and imports looked up by qualified name."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from xlaport.analysis.facts import is_dead
+from xlaport.findings import Finding, Grade
+from xlaport.ruleset.api import Context
+from xlaport.ruleset.schema import Rule
+
+HOLE = re.compile(r"\{(arg(\d+)|args|receiver|kw_(\w+))\}")
+
+
+@dataclass(frozen=True)
+class Index:
+    """Rules by what triggers them. Exact names win over the `a.b.*` families."""
+
+    calls: dict[str, list[Rule]] = field(default_factory=dict)
+    references: dict[str, list[Rule]] = field(default_factory=dict)
+    imports: dict[str, list[Rule]] = field(default_factory=dict)
+    checks: list[Rule] = field(default_factory=list)
+
+
+def index(rules: tuple[Rule, ...]) -> Index:
+    built = Index()
+    for rule in rules:
+        for table, names in ((built.calls, rule.match.call), (built.references, rule.match.reference), (built.imports, rule.match.imports)):
+            for name in names:
+                table.setdefault(name, []).append(rule)
+        if rule.check is not None:
+            built.checks.append(rule)
+    return built
+
+
+def lookup(table: dict[str, list[Rule]], name: str) -> list[Rule]:
+    """Rules for a name: its own, else those of the nearest family `a.b.*`."""
+    found = table.get(name)
+    if found is not None:
+        return found
+    parts = name.split(".")
+    for cut in range(len(parts) - 1, 0, -1):
+        found = table.get(".".join(parts[:cut]) + ".*")
+        if found is not None:
+            return found
+    return []
+
+
+def matches(built: Index, context_for) -> Iterator[Finding]:
+    """Findings of the rules in data for one module. `context_for(rule)` gives the rule's view of it."""
+    any_context = context_for(None)
+    yield from matched_calls(built, any_context, context_for)
+    yield from matched_references(built, any_context, context_for)
+    yield from matched_imports(built, any_context, context_for)
+
+
+def matched_calls(built: Index, view: Context, context_for) -> Iterator[Finding]:
+    for call in view.facts.of(ast.Call):
+        for rule in unique(lookup(built.calls, name) for name in view.names.qualified(call.func)):
+            if not is_dead(call):
+                yield finding_for_call(context_for(rule), call)
+
+
+def matched_references(built: Index, view: Context, context_for) -> Iterator[Finding]:
+    for node in view.facts.of(ast.Attribute, ast.Name):
+        if is_called(node) or isinstance(node.parent, ast.Attribute) or not isinstance(node.ctx, ast.Load):
+            continue
+        for rule in unique(lookup(built.references, name) for name in view.names.qualified(node)):
+            if not is_alias(view, node) and not is_dead(node):
+                yield finding_for_reference(context_for(rule), node)
+
+
+def is_called(node: ast.expr) -> bool:
+    return isinstance(node.parent, ast.Call) and node.parent.func is node
+
+
+def is_alias(view: Context, node: ast.expr) -> bool:
+    """A use of a local second name: the finding belongs to the place that made it."""
+    if not isinstance(node, ast.Name):
+        return False
+    return all(binding.target is None for binding in view.names.bindings(node))
+
+
+def matched_imports(built: Index, view: Context, context_for) -> Iterator[Finding]:
+    for node in view.facts.of(ast.Import, ast.ImportFrom):
+        modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
+        if isinstance(node, ast.ImportFrom) and node.level:
+            continue
+        for rule in unique(imported_rules(built, module) for module in modules):
+            yield context_for(rule).finding(node, rule.summary)
+
+
+def imported_rules(built: Index, module: str) -> list[Rule]:
+    parts = module.split(".")
+    for cut in range(len(parts), 0, -1):
+        found = built.imports.get(".".join(parts[:cut]))
+        if found is not None:
+            return found
+    return []
+
+
+def unique(groups) -> list[Rule]:
+    return list(dict.fromkeys(rule for group in groups for rule in group))
+
+
+def finding_for_call(context: Context, call: ast.Call) -> Finding:
+    replace = context.rule.replace
+    if replace is None or context.rule.grade is Grade.MANUAL:
+        return context.finding(call)
+    if replace.drop:
+        return context.finding(call, ops=context.drop(call, replace.value))
+    if replace.remove or replace.set:
+        return context.finding(call, ops=context.edit_call(call, remove=replace.remove, **replace.set))
+    return context.finding(call, ops=expand_call(context, call, replace.expr))
+
+
+def finding_for_reference(context: Context, node: ast.expr) -> Finding:
+    replace = context.rule.replace
+    if replace is None or context.rule.grade is Grade.MANUAL or HOLE.search(replace.expr):
+        return context.finding(node)
+    if replace.drop:
+        statement = node.parent
+        is_setting = isinstance(statement, ast.Assign) and node in statement.targets
+        return context.finding(node, ops=context.remove(statement) if is_setting else context.drop(node, replace.value))
+    return context.finding(node, ops=context.replace(node, replace.expr))
+
+
+def expand_call(context: Context, call: ast.Call, template: str):
+    """Operations that replace a call by a template with parts of the call; None when a part is missing."""
+    holes = {}
+    for name, position, keyword in HOLE.findall(template):
+        part = part_of(call, name, position, keyword)
+        if part is None:
+            return None
+        holes[name] = part
+    return context.replace(call, template, **holes)
+
+
+def part_of(call: ast.Call, name: str, position: str, keyword: str) -> ast.expr | None:
+    if position:
+        return call.args[int(position)] if int(position) < len(call.args) else None
+    if keyword:
+        return next((item.value for item in call.keywords if item.arg == keyword), None)
+    return call.func.value if isinstance(call.func, ast.Attribute) else None

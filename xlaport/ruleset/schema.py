@@ -1,0 +1,112 @@
+"""The shape of a rule's front matter. Unknown keys are errors, so that a typo cannot disable a rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from xlaport.findings import Danger, Grade, Severity
+
+AREAS = ("tool", "device", "step", "shapes", "branches", "syncs", "precision", "distributed", "data", "wrong")
+
+
+class BadRule(Exception):
+    """A rule file that does not follow the schema: names the file and the key."""
+
+
+@dataclass(frozen=True)
+class Match:
+    """Conditions in data. All qualified names are canonical (`torch.cuda.amp.autocast`).
+
+    `call`: the function called. `reference`: named without being called. `imports`: a module imported,
+    or anything below it. `text`: a regular expression the file's text must contain for a Python rule to run.
+    A name that ends in `.*` covers everything below it that no other rule names.
+    """
+
+    call: tuple[str, ...] = ()
+    reference: tuple[str, ...] = ()
+    imports: tuple[str, ...] = ()
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Replace:
+    """What takes the idiom's place.
+
+    `expr`: a template; `{arg0}`, `{args}`, `{kw_NAME}` are parts of the call, `{device}` ... the target's.
+    `drop`: remove the statement, decorator or `with` item; where a value is needed, `value` stands in.
+    `remove` / `set`: keywords of the call.
+    """
+
+    expr: str = ""
+    drop: bool = False
+    value: str = ""
+    remove: tuple[str, ...] = ()
+    set: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Rule:
+    """One rule. `check` is the function of the same-stem Python file, None for a rule in data."""
+
+    code: str
+    name: str
+    summary: str
+    area: str
+    severity: Severity
+    danger: Danger
+    grade: Grade
+    intent: str
+    since: str
+    group: str | None
+    references: tuple[str, ...]
+    match: Match
+    replace: Replace | None
+    path: Path
+    page: str = field(repr=False)
+    check: Callable | None = field(default=None, repr=False)
+
+
+REQUIRED = {"code", "name", "summary", "area", "severity", "danger", "grade", "intent", "since"}
+OPTIONAL = {"group", "references", "match", "replace"}
+
+
+def rule_from(front: dict, path: Path, page: str, check: Callable | None) -> Rule:
+    """Build a rule from its parsed front matter. Raises `BadRule`."""
+    missing = REQUIRED - front.keys()
+    unknown = front.keys() - REQUIRED - OPTIONAL
+    if missing or unknown:
+        raise BadRule(f"{path}: missing {sorted(missing)}, unknown {sorted(unknown)}")
+    if front["area"] not in AREAS:
+        raise BadRule(f"{path}: area {front['area']!r} is none of {', '.join(AREAS)}")
+    try:
+        return Rule(
+            code=front["code"],
+            name=front["name"],
+            summary=front["summary"],
+            area=front["area"],
+            severity=Severity(front["severity"]),
+            danger=Danger(front["danger"]),
+            grade=Grade(front["grade"]),
+            intent=front["intent"],
+            since=front["since"],
+            group=front.get("group"),
+            references=tuple(front.get("references", ())),
+            match=match_from(front.get("match", {})),
+            replace=replace_from(front["replace"]) if "replace" in front else None,
+            path=path,
+            page=page,
+            check=check,
+        )
+    except (TypeError, ValueError) as error:
+        raise BadRule(f"{path}: {error}") from None
+
+
+def match_from(table: dict) -> Match:
+    names = {"call", "reference", "imports"}
+    return Match(**{key: tuple(value) if key in names else value for key, value in table.items()})
+
+
+def replace_from(table: dict) -> Replace:
+    return Replace(**{key: tuple(value) if key == "remove" else value for key, value in table.items()})

@@ -1,0 +1,84 @@
+"""A file as read: bytes, text, and the arithmetic between lines, characters and bytes."""
+
+from __future__ import annotations
+
+import io
+import tokenize
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+BOM = b"\xef\xbb\xbf"
+
+
+class Undecodable(Exception):
+    """The bytes are not text in the encoding the file declares."""
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """One file of the run.
+
+    `name` is the path shown to the user, with forward slashes, relative to what was asked for.
+    `text` has no BOM and keeps every newline as it is in the file.
+    """
+
+    path: Path
+    name: str
+    raw: bytes = field(repr=False)
+    text: str = field(repr=False)
+    encoding: str = "utf-8"
+    has_bom: bool = False
+
+    @classmethod
+    def from_bytes(cls, path: Path, name: str, raw: bytes) -> SourceFile:
+        """Decode by BOM and PEP 263 cookie. Raises `Undecodable` with one clear reason."""
+        has_bom = raw.startswith(BOM)
+        body = raw[len(BOM):] if has_bom else raw
+        try:
+            encoding = "utf-8" if has_bom else declared_encoding(body)
+            text = body.decode(encoding)
+        except (SyntaxError, LookupError) as error:
+            raise Undecodable(f"unknown encoding: {error}") from None
+        except UnicodeDecodeError as error:
+            raise Undecodable(f"not {error.encoding} text at byte {error.start}") from None
+        return cls(path, name, raw, text, encoding, has_bom)
+
+    def with_text(self, text: str) -> SourceFile:
+        """The same file with other text, encoded as the original was."""
+        raw = (BOM if self.has_bom else b"") + text.encode(self.encoding)
+        return SourceFile(self.path, self.name, raw, text, self.encoding, self.has_bom)
+
+    @cached_property
+    def _utf8(self) -> bytes:
+        return self.text.encode("utf-8")
+
+    @cached_property
+    def _line_starts(self) -> list[int]:
+        """UTF-8 byte offset of each line as Python's parser counts lines (\\n, \\r\\n, \\r)."""
+        starts = [0]
+        for line in io.StringIO(self.text, newline=""):
+            starts.append(starts[-1] + len(line.encode("utf-8")))
+        return starts
+
+    def byte_offset(self, line: int, byte_column: int) -> int:
+        """Offset of a position as `ast` gives it: line from 1, column in UTF-8 bytes from 0."""
+        return self._line_starts[line - 1] + byte_column
+
+    def slice(self, start: int, end: int) -> str:
+        """Text between two UTF-8 byte offsets."""
+        return self._utf8[start:end].decode("utf-8")
+
+    def position(self, offset: int) -> tuple[int, int]:
+        """Line and column, both from 1, the column in characters, of a UTF-8 byte offset."""
+        line = bisect_right(self._line_starts, offset)
+        line = min(line, len(self._line_starts))
+        start = self._line_starts[line - 1]
+        return line, len(self._utf8[start:offset].decode("utf-8", "replace")) + 1
+
+
+def declared_encoding(body: bytes) -> str:
+    """The PEP 263 cookie's encoding, UTF-8 without one."""
+    encoding, _ = tokenize.detect_encoding(io.BytesIO(body).readline)
+    return "utf-8" if encoding == "utf-8-sig" else encoding

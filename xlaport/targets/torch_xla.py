@@ -1,0 +1,46 @@
+"""PyTorch/XLA 2.9. Facts: the project's API map, measured with torch 2.9.0 and torch_xla 2.9.0 on XLA:CPU."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from xlaport.targets.base import Target
+
+IMPORTS = {
+    "torch_xla": "import torch_xla",
+    "xm": "import torch_xla.core.xla_model as xm",
+    "xr": "import torch_xla.runtime as xr",
+    "xs": "import torch_xla.distributed.spmd as xs",
+    "xp": "import torch_xla.debug.profiler as xp",
+    "met": "import torch_xla.debug.metrics as met",
+    "xla_backend": "import torch_xla.distributed.xla_backend",
+    "contextlib": "import contextlib",
+    "time": "import time",
+}
+
+XM = Target(
+    name="torch_xla",
+    versions="2.9",
+    device_type="xla",
+    spell={
+        "device": "xm.xla_device()",
+        "lazy_device": 'torch.device("xla")',
+        "device_type": "xla",
+        "sync": "torch_xla.sync()",
+        "sync_wait": "torch_xla.sync(wait=True)",
+        "seed": "torch_xla.manual_seed",
+        "rank": "xr.global_ordinal()",
+        "local_rank": "xr.local_ordinal()",
+        "world_size": "xr.world_size()",
+        "device_count": "torch_xla.device_count()",
+        "device_name": "xm.xla_device_kind()",
+    },
+    imports=IMPORTS,
+    requirements=("torch==2.9.*", "torch_xla[tpu]==2.9.*"),
+)
+"""The spelling of the project's own guides: `xm.xla_device()` carries a DeprecationWarning since 2.8."""
+
+XM_2X = replace(XM, spell={**XM.spell, "device": "torch_xla.device()"})
+"""`spelling = "2.x"`: the names without deprecation warnings."""
+
+SPELLINGS = {"xm": XM, "2.x": XM_2X}
