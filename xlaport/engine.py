@@ -67,8 +67,8 @@ def ruleset() -> match.Index:
     return match.index(load.builtin())
 
 
-def findings_in(project: Project, path: Path, settings: Settings) -> list[Finding]:
-    """Findings of all selected rules in one file, suppressed ones left out, in source order.
+def findings_in(project: Project, path: Path, settings: Settings, rules: match.Index | None = None) -> list[Finding]:
+    """Findings of all rules (those xlaport ships, without `rules`) in one file, suppressed ones left out, in source order.
 
     A file that does not parse is one finding (XP001); a rule that fails is one (XP002) that names it.
     """
@@ -87,8 +87,9 @@ def findings_in(project: Project, path: Path, settings: Settings) -> list[Findin
     def context_for(rule) -> Context:
         return Context(rule, module, project, settings.target, settings)
 
-    found = list(guarded(match.matches(ruleset(), context_for), source.name, "rules in data"))
-    for rule in ruleset().checks:
+    rules = rules or ruleset()
+    found = list(guarded(match.matches(rules, context_for), source.name, "rules in data"))
+    for rule in rules.checks:
         if not rule.match.text or text_pattern(rule.match.text).search(source.text):
             found.extend(guarded(rule.check(context_for(rule)), source.name, rule.code))
     kept = (f for f in found if not silenced.silence(f.code, f.location.line, f.location.line))
@@ -119,7 +120,12 @@ def tool_finding(code: str, name: str, path: str, place: Location, message: str)
     return Finding(code, name, path, place, message, Severity.ERROR, Danger.LOUD, is_idiom=False)
 
 
-def migrate(project: Project, selection: Selection, progress: Callable[[Path], None] = lambda path: None) -> dict[Path, FileChange]:
+def migrate(
+    project: Project,
+    selection: Selection,
+    progress: Callable[[Path], None] = lambda path: None,
+    rules: match.Index | None = None,
+) -> dict[Path, FileChange]:
     """Apply the selected edits to every Python file in memory, to a fixpoint. Nothing is written."""
     from xlaport.rewrite.apply import NotRewritable, check_parses
 
@@ -131,7 +137,7 @@ def migrate(project: Project, selection: Selection, progress: Callable[[Path], N
         for path in pending:
             if number == 0:
                 progress(path)
-            found[path] = findings_in(project, path, selection.settings)
+            found[path] = findings_in(project, path, selection.settings, rules)
         plan = held_back(found, selection, project) if number == 0 else {}
         edited = []
         for path in pending:

@@ -15,7 +15,7 @@ import libcst as cst
 from xlaport.rewrite import imports, templates
 from xlaport.rewrite.ops import (
     AddPrelude, EditCall, EnsureImport, InsertStatement, Op, RemoveDecorator, RemoveImportedName, RemoveStatement,
-    RemoveWithItem, ReplaceExpr, ReplaceStatement, Span, UnwrapBlock,
+    RemoveWithItem, ReplaceExpr, ReplaceStatement, Span, UnwrapBlock, WrapExpr,
 )
 from xlaport.rewrite.spans import Located, locate
 
@@ -96,7 +96,7 @@ def without_clashes(fixes: list[tuple[int, tuple[Op, ...]]], located: Located):
 
 def claims(op: Op, located: Located) -> list:
     """What an operation changes exclusively."""
-    if isinstance(op, ReplaceExpr):
+    if isinstance(op, (ReplaceExpr, WrapExpr)):
         return [("expr", op.span)]
     if isinstance(op, EditCall):
         names = [*op.remove_keywords, *op.remove_positions, *(name for name, _ in op.set_keywords)]
@@ -129,14 +129,14 @@ def plan_edits(fixes: list[tuple[Op, ...]], located: Located) -> _Plan:
             plan.holes.add(id(located.expressions[span]))
         if isinstance(op, RemoveDecorator):
             plan.decorators.add(id(located.expressions[op.span]))
-        elif isinstance(op, (ReplaceExpr, EditCall)):
+        elif isinstance(op, (ReplaceExpr, WrapExpr, EditCall)):
             plan.expressions.setdefault(located.expressions[op.span], []).append(op)
         elif isinstance(op, InsertStatement):
             plan.statements.setdefault(located.statements[op.anchor], []).append(op)
         elif isinstance(op, STATEMENT_OPS):
             plan.statements.setdefault(located.statements[op.span], []).append(op)
     for ops in plan.expressions.values():
-        ops.sort(key=lambda op: isinstance(op, ReplaceExpr))  # arguments first, then the whole
+        ops.sort(key=lambda op: isinstance(op, (ReplaceExpr, WrapExpr)))  # arguments first, then the whole
     return plan
 
 
@@ -175,6 +175,8 @@ class _Surgeon(cst.CSTTransformer):
     def edit_expression(self, op: Op, original: cst.CSTNode, updated: cst.CSTNode) -> cst.CSTNode:
         if isinstance(op, EditCall):
             return self.edit_call(op, updated)
+        if isinstance(op, WrapExpr):
+            return templates.expression(op.template, {"call": updated}, self.config)
         node = templates.expression(op.template, self.filled(op), self.config)
         if original.lpar and not node.lpar:
             return node.with_changes(lpar=updated.lpar, rpar=updated.rpar)
@@ -182,7 +184,9 @@ class _Surgeon(cst.CSTTransformer):
 
     def protected(self, node: cst.BaseExpression, original: cst.CSTNode) -> cst.BaseExpression:
         """A looser expression than the one it replaces keeps its meaning by parentheses."""
-        return node if isinstance(original, type(node)) or not needs_parentheses(node) else templates.parenthesised(node)
+        if isinstance(original, type(node)) or not needs_parentheses(node, self.located.parents.get(original)):
+            return node
+        return templates.parenthesised(node)
 
     def filled(self, op) -> dict:
         holes = {}
@@ -379,8 +383,21 @@ class _Surgeon(cst.CSTTransformer):
         return updated.with_changes(body=body)
 
 
-def needs_parentheses(node: cst.BaseExpression) -> bool:
-    return isinstance(node, (cst.IfExp, cst.BooleanOperation, cst.Comparison, cst.Lambda, cst.NamedExpr)) and not node.lpar
+LOOSE = (cst.IfExp, cst.BooleanOperation, cst.Comparison, cst.UnaryOperation, cst.Lambda, cst.NamedExpr, cst.BinaryOperation)
+TIGHT_PLACES = (
+    cst.Attribute, cst.Subscript, cst.Call, cst.BinaryOperation, cst.UnaryOperation, cst.Comparison, cst.ComparisonTarget,
+    cst.BooleanOperation, cst.Await, cst.StarredElement, cst.Decorator, cst.IfExp, cst.CompFor, cst.CompIf,
+)
+
+
+def needs_parentheses(node: cst.BaseExpression, parent: cst.CSTNode | None) -> bool:
+    """Would a loose expression change meaning in this place without parentheses?"""
+    if not isinstance(node, LOOSE) or node.lpar or not isinstance(parent, TIGHT_PLACES):
+        return False
+    if isinstance(node, (cst.Comparison, cst.UnaryOperation)):
+        is_not = isinstance(parent, cst.UnaryOperation) and isinstance(parent.operator, cst.Not)
+        return not (is_not or isinstance(parent, (cst.BooleanOperation, cst.IfExp, cst.CompIf)))
+    return True
 
 
 def small_statements(lines: list[cst.BaseStatement]) -> list[cst.BaseSmallStatement]:

@@ -34,6 +34,14 @@ class ReplaceExpr:
 
 
 @dataclass(frozen=True)
+class WrapExpr:
+    """Put an expression, with its own edits, into a template at `{call}`."""
+
+    span: Span
+    template: str
+
+
+@dataclass(frozen=True)
 class EditCall:
     """Remove arguments of a call (by keyword or position), or set keyword arguments.
 
@@ -128,6 +136,7 @@ class ReplaceText:
 Op = Union[
     ReplaceText,
     ReplaceExpr,
+    WrapExpr,
     EditCall,
     RemoveStatement,
     ReplaceStatement,

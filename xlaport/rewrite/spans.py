@@ -23,6 +23,7 @@ class Located:
     expressions: dict[Span, cst.BaseExpression] = field(default_factory=dict)
     statements: dict[Span, cst.CSTNode] = field(default_factory=dict)
     lines: dict[cst.CSTNode, cst.CSTNode] = field(default_factory=dict)
+    parents: dict[cst.CSTNode, cst.CSTNode] = field(default_factory=dict)
     around: set[int] = field(default_factory=set)
     """`id` of every node on the path from the module to a located node."""
 
@@ -41,6 +42,7 @@ def locate(module: cst.Module, wanted: Iterable[Span]) -> Located:
         if found is not None:
             node, path = found
             located.expressions[span] = node
+            located.parents[node] = path[-2]
             located.around.update(map(id, path))
     return located
 
@@ -53,7 +55,7 @@ def walk(node, positions, wanted, starts, located: Located, path: list[cst.CSTNo
             record(node, span, path, located)
     path.append(node)
     for child in node.children:
-        at = positions.get(child)
+        at = None if isinstance(child, cst.Parameters) else positions.get(child)  # libcst gives these an empty span
         if at is None or holds_any(at.start, at.start + at.length, starts):
             walk(child, positions, wanted, starts, located, path)
     path.pop()
@@ -67,6 +69,8 @@ def holds_any(start: int, end: int, starts: list[int]) -> bool:
 def record(node: cst.CSTNode, span: Span, path: list[cst.CSTNode], located: Located) -> None:
     if isinstance(node, cst.BaseExpression):
         located.expressions.setdefault(span, node)
+        if path:
+            located.parents.setdefault(node, path[-1])
     elif isinstance(node, StatementLike):
         located.statements.setdefault(span, node)
         holder = next((p for p in reversed(path) if isinstance(p, (cst.SimpleStatementLine, cst.SimpleStatementSuite))), None)

@@ -17,7 +17,7 @@ from xlaport.config import Settings
 from xlaport.findings import Danger, Finding, Fix, Grade, Location, Severity
 from xlaport.rewrite.ops import (
     AddPrelude, EditCall, EnsureImport, InsertStatement, Op, RemoveDecorator, RemoveImportedName, RemoveStatement,
-    RemoveWithItem, ReplaceExpr, ReplaceStatement, UnwrapBlock,
+    RemoveWithItem, ReplaceExpr, ReplaceStatement, UnwrapBlock, WrapExpr,
 )
 from xlaport.ruleset.schema import Rule
 from xlaport.targets.base import Target
@@ -108,6 +108,11 @@ class Context:
         code = self.target.expand(template)
         spans = tuple((name, self.facts.span(hole)) for name, hole in holes.items())
         return [ReplaceExpr(self.facts.span(node), code, spans), *self.imports_for(code)]
+
+    def wrap(self, node: ast.expr, template: str) -> list[Op]:
+        """Put an expression into a template at `{call}`; edits inside it survive."""
+        code = self.target.expand(template)
+        return [WrapExpr(self.facts.span(node), code), *self.imports_for(code)]
 
     def imports_for(self, code: str) -> list[Op]:
         return [EnsureImport(alias) for alias in self.target.aliases_in(code)]

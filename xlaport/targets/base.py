@@ -29,6 +29,8 @@ class Target:
         return template
 
     def aliases_in(self, code: str) -> list[str]:
-        """The import aliases that an expanded template uses."""
+        """The import aliases that an expanded template uses; the lazy device needs the name registered."""
         used = set(NAME.findall(code))
+        if self.spell["lazy_device"] in code:
+            used.add("torch_xla")
         return [alias for alias in self.imports if alias in used]

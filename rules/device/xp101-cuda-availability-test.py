@@ -1,0 +1,59 @@
+"""Folds tests for a CUDA device: on XLA there always is one."""
+
+import ast
+
+from xlaport.analysis import devices
+from xlaport.analysis.folding import Residue, fold, outermost_condition
+from xlaport.ruleset.api import Context, syntax
+
+SMALL = 6
+"""Statements a branch may hold that is taken out because it can never run."""
+
+
+def check(context: Context):
+    seen = set()
+    for node in context.facts.of(ast.Call, ast.Compare):
+        if devices.truth(node, context.module) is None or syntax.is_dead(node):
+            continue
+        top = outermost_condition(node)
+        if top in seen:
+            continue
+        seen.add(top)
+        yield folded(context, node, top)
+
+
+def folded(context: Context, node: ast.expr, top: ast.expr):
+    residue = fold(top, lambda part: devices.truth(part, context.module))
+    if residue.constant is None:
+        return context.finding(node, "a TPU is always there: the test is dropped from the condition", context.replace(top, residue.template, **residue.holes))
+    return context.finding(node, "a TPU is always there: the test is always true", constant_ops(context, top, residue))
+
+
+def constant_ops(context: Context, top: ast.expr, residue: Residue):
+    parent, value = top.parent, residue.constant
+    if isinstance(parent, ast.IfExp) and parent.test is top:
+        return context.replace(parent, "{chosen}", chosen=parent.body if value else parent.orelse)
+    if isinstance(parent, ast.Assert) and parent.test is top and value:
+        return context.remove(parent)
+    if isinstance(parent, ast.If) and parent.test is top:
+        lost = parent.orelse if value else parent.body
+        if is_small(lost):
+            return taken_branch(context, parent, value)
+    return context.replace(top, str(value))
+
+
+def is_small(block: list[ast.stmt]) -> bool:
+    nodes = [node for statement in block for node in ast.walk(statement)]
+    holds_definition = any(isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) for node in nodes)
+    return not holds_definition and sum(isinstance(node, ast.stmt) for node in nodes) <= SMALL
+
+
+def taken_branch(context: Context, statement: ast.If, value: bool):
+    is_elif = isinstance(statement.parent, ast.If) and statement in statement.parent.orelse and starts_with_elif(context, statement)
+    if value or statement.orelse or is_elif:
+        return context.unwrap(statement, "body" if value else "orelse")
+    return context.remove(statement)
+
+
+def starts_with_elif(context: Context, statement: ast.If) -> bool:
+    return context.text(statement).startswith("elif")

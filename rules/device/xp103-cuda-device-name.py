@@ -1,0 +1,111 @@
+"""The device's name as a string: defaults, options, tests such as `device.type == "cuda"`."""
+
+import ast
+
+from xlaport.analysis import devices
+from xlaport.ruleset.api import Context, Kind, syntax
+
+TAKEN_BY_OTHERS = (
+    "torch.device", "torch.load", "torch.Generator", "torch.random.fork_rng", "torch.autocast", "torch.amp.",
+    "torch.cuda.", "torch_xla.",
+)
+
+
+def check(context: Context):
+    for node in [*devices.cuda_strings(context.module), *composed_names(context)]:
+        if not syntax.is_dead(node) and not belongs_elsewhere(context, node):
+            yield finding_for(context, node)
+
+
+def composed_names(context: Context):
+    """`f"cuda:{i}"` and its older spellings."""
+    for node in context.facts.of(ast.JoinedStr, ast.BinOp, ast.Call):
+        if devices.composed_index(node, context.module) is not None:
+            yield node
+
+
+def belongs_elsewhere(context: Context, node: ast.expr) -> bool:
+    """A device object's rule or a more special one speaks of it."""
+    if isinstance(node.parent, ast.Attribute) and node.parent.attr == "format":
+        return True
+    if isinstance(node.parent, ast.BinOp) and devices.composed_index(node.parent, context.module) is not None:
+        return True
+    child, parent = node, node.parent
+    while isinstance(parent, (ast.IfExp, ast.keyword, ast.Dict)) and not (isinstance(parent, ast.IfExp) and child is parent.test):
+        child, parent = parent, parent.parent
+    if not isinstance(parent, ast.Call):
+        return False
+    if any(name.startswith(TAKEN_BY_OTHERS) for name in context.names.qualified(parent.func)):
+        return True
+    func = parent.func
+    if isinstance(func, ast.Attribute) and func.attr in {"to", "cuda", "to_empty"} and not context.names.qualified(func):
+        return child is not func
+    if isinstance(child, ast.keyword) and child.arg in {"device", "map_location"}:
+        return child.arg == "map_location" or takes_device(context, func)
+    return isinstance(func, ast.Name) and func.id in {"getattr", "hasattr", "setattr"}
+
+
+def takes_device(context: Context, func: ast.expr) -> bool:
+    names = context.names.qualified(func)
+    return any(name.startswith(("torch.", "torchvision.", "transformers.", "timm.")) for name in names) or (
+        isinstance(func, ast.Attribute) and func.attr.startswith("new_")
+    )
+
+
+def finding_for(context: Context, node: ast.expr):
+    if isinstance(node.parent, ast.Dict) and node in node.parent.keys:
+        return context.finding(node, 'a table keyed by the device\'s name: "xla" has no entry', danger=context.rule.danger)
+    index = devices.composed_index(node, context.module) or numbered(node)
+    if devices.means_other_devices(index, context.module):
+        return context.finding(node, "another device than the process's own: on TPU a process drives one device; shard with SPMD")
+    if isinstance(node.parent, ast.Compare):
+        return context.finding(node, "a test on the device's name that is never true on XLA", as_string(context, node))
+    target = assigned_device(context, node)
+    if target is not None and not devices.must_stay_string(context.module, context.project):
+        lazy = devices.runs_before_workers(node, context.module, context.project)
+        return context.finding(node, "a CUDA device's name", context.replace(node, "{lazy_device}" if lazy else "{device}"))
+    return context.finding(node, "a CUDA device's name", as_string(context, node))
+
+
+def numbered(node: ast.expr) -> ast.expr | None:
+    number = node.value.partition(":")[2] if isinstance(node, ast.Constant) else ""
+    return node if number not in {"", "0"} else None
+
+
+def as_string(context: Context, node: ast.expr):
+    quote = "'" if context.text(node).lstrip("rbfuRBFU").startswith("'") else '"'
+    return [*context.replace(node, quote + context.target.device_type + quote), *context.ensure("torch_xla")]
+
+
+def assigned_device(context: Context, node: ast.expr) -> ast.Name | None:
+    """The name in `device = "cuda"` or `device = "cuda" if ok else "cpu"`, when it is called a device and used as one."""
+    child, parent = node, node.parent
+    while isinstance(parent, ast.IfExp) and child is not parent.test:
+        child, parent = parent, parent.parent
+    if not isinstance(parent, ast.Assign) or len(parent.targets) != 1 or not isinstance(parent.targets[0], ast.Name):
+        return None
+    target = parent.targets[0]
+    uses = [name for name in context.facts.of(ast.Name) if name.id == target.id and isinstance(name.ctx, ast.Load)]
+    if not uses or not all(is_device_use(context, use) for use in uses):
+        return None
+    return target
+
+
+def is_device_use(context: Context, use: ast.Name) -> bool:
+    """Passed as a device, printed, or handed to a parameter: never compared or cut up as a string."""
+    parent = use.parent
+    if isinstance(parent, ast.keyword):
+        return parent.arg in {"device", "map_location"}
+    if isinstance(parent, ast.FormattedValue):
+        return isinstance(parent.parent.parent, ast.Call) and "print" in ast.unparse(parent.parent.parent.func)
+    if not isinstance(parent, ast.Call) or use is parent.func:
+        return False
+    if context.refers(parent.func, "torch.device"):
+        return True
+    if isinstance(parent.func, ast.Attribute) and parent.func.attr in {"to", "cuda"}:
+        return True
+    if isinstance(parent.func, ast.Name) and parent.func.id == "print":
+        return True
+    return Kind.DEVICE in context.values.guess(use) and not any(
+        name.startswith(("torch.autocast", "torch.amp")) for name in context.names.qualified(parent.func)
+    )

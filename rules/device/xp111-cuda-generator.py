@@ -1,0 +1,22 @@
+"""`torch.Generator(device="cuda")`: XLA has no generator object in 2.9."""
+
+import ast
+
+from xlaport.analysis import devices
+from xlaport.ruleset.api import Context, Kind, syntax
+
+
+def check(context: Context):
+    for call in context.calls("torch.Generator"):
+        place = call.args[0] if call.args else next((k.value for k in call.keywords if k.arg == "device"), None)
+        if place is None or syntax.is_dead(call) or not on_device(context, place):
+            continue
+        positions = [0] if call.args else []
+        ops = context.edit_call(call, remove=["device"], positions=positions)
+        yield context.finding(call, "XLA has no generator objects: draws come from a host generator; pass device= to the draw", ops)
+
+
+def on_device(context: Context, place: ast.expr) -> bool:
+    if devices.spelled(place, context.module, "{device}") is not None:
+        return True
+    return Kind.DEVICE in context.values.guess(place) and not isinstance(place, ast.Constant)

@@ -1,0 +1,187 @@
+"""Expressions that name a CUDA device, and where they stand."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from xlaport.analysis.facts import enclosing_function, is_docstring
+from xlaport.analysis.folding import fold
+from xlaport.analysis.project import Module, Project
+from xlaport.analysis.values import NUMBER, PLACE, Kind, constant, last_name
+
+CUDA_STRING = re.compile(r"cuda(:\d*)?")
+ALWAYS_TRUE = frozenset({"torch.cuda.is_available", "torch.accelerator.is_available", "torch.cuda.is_bf16_supported"})
+COUNTS = frozenset({"torch.cuda.device_count", "torch.accelerator.device_count"})
+ACCELERATOR = "torch.accelerator.current_accelerator"
+SPAWNERS = re.compile(r"\bspawn\(|\blaunch\(")
+STRING_TEST = re.compile(
+    r"""["']\w+:?["']\s+(?:not\s+)?in\s+(?:\w+\.)*\w*device|device\s*[!=]=\s*["']|["']\s*[!=]=\s*(?:\w+\.)*device\b"""
+    r"""|device\.(?:startswith|split|find|replace|lower|strip|index)\(|device\s*\+\s*["']|device_type\s*=\s*\w*device\b"""
+    r"""|autocast\(\s*(?:\w+\.)*device\b|len\(device\)|device\[|exec\(open|json\.dump|yaml\.|OmegaConf"""
+)
+"""Uses for which a device variable must stay a string."""
+
+
+@dataclass(frozen=True)
+class Spelled:
+    """The XLA form of a device expression: a template over parts that stay. `index` is the device number, if any."""
+
+    template: str
+    parts: tuple[ast.expr, ...] = ()
+    index: ast.expr | None = None
+
+    @property
+    def holes(self) -> dict[str, ast.expr]:
+        return {f"p{number}": part for number, part in enumerate(self.parts)}
+
+
+def is_cuda_string(node: ast.AST | None) -> bool:
+    value = constant(node)
+    return isinstance(value, str) and CUDA_STRING.fullmatch(value) is not None
+
+
+def spelled(node: ast.expr, module: Module, device: str) -> Spelled | None:
+    """The XLA form of an expression that names a CUDA device; None when it does not, or not surely.
+
+    `device` is the template of the device itself.
+    """
+    if is_cuda_string(node):
+        number = node.value.partition(":")[2]
+        return Spelled(device, index=node if number not in {"", "0"} else None)
+    composed = composed_index(node, module)
+    if composed is not None:
+        return Spelled(device, index=composed)
+    if isinstance(node, ast.IfExp):
+        return spelled_choice(node, module, device)
+    if isinstance(node, ast.Call) and ACCELERATOR in module.names.qualified(node.func):
+        return Spelled(device)
+    return None
+
+
+def composed_index(node: ast.expr, module: Module) -> ast.expr | None:
+    """The number in `f"cuda:{i}"`, `"cuda:%d" % i`, `"cuda:{}".format(i)`, `"cuda:" + str(i)`."""
+    if isinstance(node, ast.JoinedStr) and node.values:
+        first, *rest = node.values
+        if isinstance(first, ast.Constant) and str(first.value).startswith("cuda"):
+            return rest[0].value if rest and isinstance(rest[0], ast.FormattedValue) else node
+        if isinstance(first, ast.FormattedValue) and len(rest) == 2 and constant(rest[0]) == ":":
+            if module.values.kind(first.value) & PLACE and isinstance(rest[1], ast.FormattedValue):
+                return rest[1].value
+        return None
+    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Mod)) and starts_cuda(node.left):
+        right = node.right
+        return right.args[0] if isinstance(right, ast.Call) and last_name(right.func) == "str" and right.args else right
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "format":
+        if starts_cuda(node.func.value) and node.args:
+            return node.args[0]
+    return None
+
+
+def starts_cuda(node: ast.expr) -> bool:
+    value = constant(node)
+    return isinstance(value, str) and value.startswith("cuda")
+
+
+def spelled_choice(node: ast.IfExp, module: Module, device: str) -> Spelled | None:
+    """`"cuda" if use_cuda else "cpu"`, folded where the condition is only about availability."""
+    test = fold(node.test, lambda part: truth(part, module))
+    if test.constant is not None:
+        chosen = node.body if test.constant else node.orelse
+        return spelled(chosen, module, device)
+    sides = [spelled(node.body, module, device), spelled(node.orelse, module, device)]
+    if all(side is None for side in sides):
+        return None
+    texts, parts, index = [], list(test.parts), None
+    for side, branch in zip(sides, (node.body, node.orelse)):
+        if side is None:
+            texts.append("{p%d}" % len(parts))
+            parts.append(branch)
+            continue
+        piece = side.template
+        for number in reversed(range(len(side.parts))):
+            piece = piece.replace("{p%d}" % number, "{p%d}" % (number + len(parts)))
+        parts.extend(side.parts)
+        texts.append(piece)
+        index = index or side.index
+    return Spelled(f"{texts[0]} if {test.template} else {texts[1]}", tuple(parts), index)
+
+
+def truth(node: ast.expr, module: Module) -> bool | None:
+    """What a test on the presence of a CUDA device becomes on XLA: True; None for any other test."""
+    if isinstance(node, ast.Call) and ALWAYS_TRUE.intersection(module.names.qualified(node.func)):
+        return True
+    if isinstance(node, ast.Compare) and len(node.ops) == 1 and is_count(node.left, module):
+        number, op = constant(node.comparators[0]), node.ops[0]
+        if isinstance(op, (ast.Gt, ast.NotEq)) and number == 0 or isinstance(op, ast.GtE) and number == 1:
+            return True
+        if isinstance(op, ast.Eq) and number == 0 or isinstance(op, ast.Lt) and number == 1:
+            return False
+    if is_count(node, module) and is_condition(node):
+        return True
+    return None
+
+
+def is_count(node: ast.expr, module: Module) -> bool:
+    return isinstance(node, ast.Call) and bool(COUNTS.intersection(module.names.qualified(node.func)))
+
+
+def is_condition(node: ast.expr) -> bool:
+    parent = node.parent
+    if isinstance(parent, (ast.If, ast.IfExp, ast.While, ast.Assert)):
+        return parent.test is node
+    return isinstance(parent, ast.BoolOp) or isinstance(parent, ast.UnaryOp) and isinstance(parent.op, ast.Not)
+
+
+def means_other_devices(index: ast.expr | None, module: Module) -> bool:
+    """Does a device number count through several devices of one process (model parallelism by hand)?"""
+    if index is None:
+        return False
+    if isinstance(index, ast.Constant):
+        return len(constant_indexes(module)) > 1
+    if isinstance(index, ast.Name):
+        return any(binding.how == "loop" for binding in module.names.bindings(index))
+    return False
+
+
+def constant_indexes(module: Module) -> set[str]:
+    """Device numbers written out in the file: `{"0", "1"}`."""
+    return {
+        node.value.partition(":")[2] or "0"
+        for node in module.facts.of(ast.Constant)
+        if is_cuda_string(node) and not is_docstring(node) and ":" in node.value
+    }
+
+
+def is_integer_device(node: ast.expr | None, module: Module) -> bool:
+    """A bare number used as a device: `.to(0)`, `.to(rank)`, `device=local_rank`."""
+    if node is None:
+        return False
+    kind = module.values.kind(node)
+    if kind & NUMBER and not kind & (Kind.DTYPE | PLACE | Kind.TENSOR):
+        return True
+    return not kind and Kind.RANK in module.values.guess(node)
+
+
+def starts_processes(module: Module, project: Project) -> bool:
+    """Does the program start worker processes itself? Then the device may not be touched before it does."""
+    return any(SPAWNERS.search(project.sources[path].text) for path in project.program(module.source.path))
+
+
+def runs_before_workers(node: ast.AST, module: Module, project: Project) -> bool:
+    """Module-level code of a program that starts workers."""
+    return enclosing_function(node) is None and starts_processes(module, project)
+
+
+def must_stay_string(module: Module, project: Project) -> bool:
+    """Some file of the program tests or cuts up a device variable as a string."""
+    return any(STRING_TEST.search(project.sources[path].text) for path in project.program(module.source.path))
+
+
+def cuda_strings(module: Module) -> Iterator[ast.Constant]:
+    """Constants that are a CUDA device name, docstrings and f-string pieces left out."""
+    for node in module.facts.of(ast.Constant):
+        if is_cuda_string(node) and not is_docstring(node) and not isinstance(node.parent, ast.JoinedStr):
+            yield node

@@ -1,0 +1,193 @@
+"""Runs the examples of a rule's page: what it must find, what it must leave, and what its edits make of it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from difflib import unified_diff
+from enum import Enum
+from pathlib import Path
+
+from xlaport import engine
+from xlaport.analysis.project import Project
+from xlaport.config import DISTRIBUTED, Settings
+from xlaport.findings import Grade
+from xlaport.ruleset import load, match
+from xlaport.ruleset.schema import Rule
+from xlaport.source import SourceFile
+
+FENCE = re.compile(r"^```(?P<info>[^\n]*)\n(?P<code>.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
+MARKER = re.compile(r"[ \t]*# finds: (?P<codes>[\w, ]+?)[ \t]*$", re.MULTILINE)
+EDITS = frozenset(Grade) - {Grade.MANUAL}
+ROOT = Path("example")
+ONLY_FILE = "main.py"
+
+
+class Outcome(str, Enum):
+    """What an example shows about its rule (the names are ast-grep's)."""
+
+    VALIDATED = "validated"
+
+    MISSING = "missing"
+    """A marked line without a finding, or a page without examples."""
+
+    NOISY = "noisy"
+    """A finding on a line that is not marked."""
+
+    WRONG = "wrong"
+    """The edits do not give the `after` block."""
+
+    UNSTABLE = "unstable"
+    """A second run changes something."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing an example gets wrong, with the line of the page."""
+
+    outcome: Outcome
+    path: Path
+    line: int
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.outcome.name}: {self.message}"
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block: `kind` is before, after or ok; `line` is that of its first line of code."""
+
+    kind: str
+    options: dict[str, str]
+    code: str
+    line: int
+
+    @property
+    def file(self) -> str:
+        return self.options.get("file", ONLY_FILE)
+
+    @property
+    def text(self) -> str:
+        return MARKER.sub("", self.code)
+
+    def marked(self, code: str) -> set[int]:
+        """Lines (from 1) on which a finding of the rule is expected."""
+        found = set()
+        for marker in MARKER.finditer(self.code):
+            if code in re.split(r"[, ]+", marker["codes"]):
+                found.add(self.code.count("\n", 0, marker.start()) + 1)
+        return found
+
+
+@dataclass(frozen=True)
+class Example:
+    """One project: a block or several with `file=`, and what they become."""
+
+    given: list[Block] = field(default_factory=list)
+    expected: list[Block] = field(default_factory=list)
+
+    @property
+    def settings(self) -> dict[str, str]:
+        return {"distributed": self.given[0].options.get("distributed", DISTRIBUTED[0])}
+
+    def takes(self, block: Block) -> bool:
+        """Does a block continue this example, rather than start the next?"""
+        if block.kind == "after":
+            return self.given[0].kind == "before" and all(block.file != other.file for other in self.expected)
+        together = "file" in block.options and block.kind == self.given[0].kind and not self.expected
+        return together and all(block.file != other.file for other in self.given)
+
+
+def check_page(path: Path) -> list[Problem]:
+    """Problems of every example of one page; empty when all are validated. Raises `BadRule`."""
+    rule = load.load(path)
+    blocks = list(blocks_of(path))
+    if not any(block.kind == "before" for block in blocks):
+        return [Problem(Outcome.MISSING, path, 1, "the page has no `python before` block")]
+    if blocks[0].kind == "after":
+        return [Problem(Outcome.WRONG, path, blocks[0].line, "an `after` block without a `before`")]
+    return [problem for example in examples(blocks) for problem in check(rule, example)]
+
+
+def blocks_of(path: Path) -> Iterator[Block]:
+    text = path.read_text(encoding="utf-8")
+    for fence in FENCE.finditer(text):
+        language, *words = fence["info"].split() or [""]
+        if language != "python" or not words or words[0] not in {"before", "after", "ok"}:
+            continue
+        options = dict(word.partition("=")[::2] for word in words[1:])
+        yield Block(words[0], options, fence["code"], text.count("\n", 0, fence.start("code")) + 1)
+
+
+def examples(blocks: list[Block]) -> list[Example]:
+    found: list[Example] = []
+    for block in blocks:
+        if not found or not found[-1].takes(block):
+            found.append(Example())
+        (found[-1].expected if block.kind == "after" else found[-1].given).append(block)
+    return found
+
+
+def check(rule: Rule, example: Example) -> Iterator[Problem]:
+    """Runs only this rule, with edits of every grade; groups of edits do not matter to a single rule."""
+    settings = Settings(select=(rule.code,), **example.settings)
+    rules = match.index((rule,))
+    project = Project(ROOT, {ROOT / block.file: source_of(block.file, block.text) for block in example.given})
+    for block in example.given:
+        yield from misplaced(rule, block, engine.findings_in(project, ROOT / block.file, settings, rules))
+    yield from rewrites(rule, example, project, engine.Selection(settings, EDITS), rules)
+
+
+def source_of(name: str, text: str) -> SourceFile:
+    return SourceFile.from_bytes(ROOT / name, name, text.encode())
+
+
+def misplaced(rule: Rule, block: Block, findings) -> Iterator[Problem]:
+    expected = block.marked(rule.code)
+    found = {finding.location.line: finding for finding in findings if finding.code == rule.code}
+    lines = block.text.splitlines()
+    for line in sorted(expected - found.keys()):
+        yield Problem(Outcome.MISSING, rule.path, block.line + line - 1, f"nothing found in `{lines[line - 1].strip()}`")
+    for line in sorted(found.keys() - expected):
+        yield Problem(Outcome.NOISY, rule.path, block.line + line - 1, f"unexpected: {found[line].message}")
+    for finding in findings:
+        if finding.code in {engine.SYNTAX_CODE, engine.CRASH_CODE}:
+            yield Problem(Outcome.WRONG, rule.path, block.line + finding.location.line - 1, finding.message)
+
+
+def rewrites(rule: Rule, example: Example, project: Project, selection: engine.Selection, rules: match.Index) -> Iterator[Problem]:
+    """A block without an `after` must stay as it is."""
+    wanted = {block.file: block for block in example.given} | {block.file: block for block in example.expected}
+    try:
+        changes = engine.migrate(project, selection, rules=rules)
+    except AssertionError as error:
+        yield Problem(Outcome.UNSTABLE, rule.path, example.given[0].line, str(error))
+        return
+    for file, block in wanted.items():
+        change = changes.get(ROOT / file)
+        text = change.after.text if change else ""
+        if change and change.refused:
+            yield Problem(Outcome.WRONG, rule.path, block.line, change.refused)
+        if text != block.text:
+            yield Problem(Outcome.WRONG, rule.path, block.line, "the edits give\n" + difference(block.text, text))
+        yield from unparsable(rule, block)
+    again = engine.migrate(Project(ROOT, {path: change.after for path, change in changes.items()}), selection, rules=rules)
+    for path, change in again.items():
+        if change.after.raw != change.before.raw:
+            shown = difference(change.before.text, change.after.text)
+            yield Problem(Outcome.UNSTABLE, rule.path, wanted[path.relative_to(ROOT).as_posix()].line, "a second run changes\n" + shown)
+
+
+def unparsable(rule: Rule, block: Block) -> Iterator[Problem]:
+    try:
+        ast.parse(block.text)
+    except SyntaxError as error:
+        yield Problem(Outcome.WRONG, rule.path, block.line + (error.lineno or 1) - 1, f"not Python: {error.msg}")
+
+
+def difference(expected: str, actual: str) -> str:
+    lines = unified_diff(expected.splitlines(), actual.splitlines(), "expected", "actual", lineterm="")
+    return "\n".join(lines)
