@@ -14,7 +14,7 @@ from xlaport.analysis.names import Names
 from xlaport.analysis.values import Kind, Values, guess_by_name, last_name
 
 OPTIMIZER_MEMBERS = frozenset({"zero_grad", "param_groups", "add_param_group"})
-FRAMEWORKS = ("accelerate.", "lightning.", "transformers.Trainer", "deepspeed.")
+FRAMEWORKS = ("accelerate.Accelerator", "lightning.", "pytorch_lightning.", "deepspeed.")
 NOT_OPTIMIZERS = Kind.SCHEDULER | Kind.SCALER | Kind.MODULE | Kind.TENSOR | Kind.OTHER | Kind.LOADER
 
 
@@ -193,6 +193,16 @@ class Training:
 def imported_names(node: ast.Import | ast.ImportFrom) -> Iterator[str]:
     for alias in node.names:
         yield f"{alias.name}." if isinstance(node, ast.Import) else f"{node.module or ''}.{alias.name}"
+
+
+def is_sync(node: ast.AST, names: Names) -> bool:
+    """A statement that launches the graph: `torch_xla.sync()`, `xm.mark_step()`, `xm.optimizer_step(o, barrier=True)`."""
+    if not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)):
+        return False
+    found = names.qualified(node.value.func)
+    if "torch_xla.core.xla_model.optimizer_step" in found:
+        return any(keyword.arg == "barrier" for keyword in node.value.keywords)
+    return bool({"torch_xla.sync", "torch_xla.core.xla_model.mark_step"}.intersection(found))
 
 
 def is_super(node: ast.expr) -> bool:

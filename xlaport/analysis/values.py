@@ -572,6 +572,20 @@ class Values:
             return Kind.INT
         return Kind.UNKNOWN
 
+    def constructors(self, node: ast.expr, depth: int = 0) -> tuple[str, ...]:
+        """Qualified names of the calls whose result an expression may be: `('torch.optim.LBFGS',)`."""
+        if isinstance(node, ast.Call):
+            return self.names.qualified(node.func)
+        if depth > 3:
+            return ()
+        values: list[ast.expr] = []
+        if isinstance(node, ast.Name):
+            values = [b.value for b in self.names.bindings(node) if b.how == "assign" and b.value is not None]
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
+            owner = enclosing(node, ast.ClassDef)
+            values = list(self.assigned_attributes(owner).get(node.attr, ())) if owner else []
+        return tuple(dict.fromkeys(name for value in values for name in self.constructors(value, depth + 1)))
+
     # -- classes and functions of the project
 
     def functions_called(self, call: ast.Call) -> Iterator[tuple[ast.AST, Values]]:

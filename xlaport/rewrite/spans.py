@@ -55,7 +55,7 @@ def walk(node, positions, wanted, starts, located: Located, path: list[cst.CSTNo
             record(node, span, path, located)
     path.append(node)
     for child in node.children:
-        at = None if isinstance(child, cst.Parameters) else positions.get(child)  # libcst gives these an empty span
+        at = None if isinstance(child, cst.Param) else positions.get(child)  # its span leaves the default out
         if at is None or holds_any(at.start, at.start + at.length, starts):
             walk(child, positions, wanted, starts, located, path)
     path.pop()

@@ -11,6 +11,7 @@ from xlaport.analysis import facts as syntax
 from xlaport.analysis.facts import ModuleFacts
 from xlaport.analysis.names import Names
 from xlaport.analysis.project import Module, Project
+from xlaport.analysis.parallel import Mode, mode_of
 from xlaport.analysis.training import Training
 from xlaport.analysis.values import Kind, Values
 from xlaport.config import Settings
@@ -54,6 +55,16 @@ class Context:
         self.module.values.__dict__["_training"] = found
         return found
 
+    @cached_property
+    def on_device(self) -> bool:
+        """Does this file belong to a program that speaks of an accelerator?"""
+        return self.project.on_device(self.module.source.path)
+
+    @cached_property
+    def mode(self) -> Mode:
+        """How the program of this file is parallel, and so what its steps become."""
+        return mode_of(self.module, self.project, self.settings.distributed)
+
     def text(self, node: ast.AST) -> str:
         return self.facts.text(node)
 
@@ -77,6 +88,7 @@ class Context:
         danger: Danger | None = None,
         severity: Severity | None = None,
         grouped: bool | None = None,
+        is_idiom: bool = True,
     ) -> Finding:
         """A finding of this rule at a node; with `ops`, its fix. The rule's own values are the defaults."""
         fix = None
@@ -92,6 +104,7 @@ class Context:
             severity=severity or self.rule.severity,
             danger=danger or self.rule.danger,
             fix=fix,
+            is_idiom=is_idiom,
         )
 
     def location(self, node: ast.AST) -> Location:
@@ -105,7 +118,7 @@ class Context:
 
     def replace(self, node: ast.expr, template: str, **holes: ast.AST) -> list[Op]:
         """Replace an expression by a template; placeholders are the target's words, or holes given as nodes."""
-        code = self.target.expand(template)
+        code = self.quoted_for(node, self.target.expand(template))
         spans = tuple((name, self.facts.span(hole)) for name, hole in holes.items())
         return [ReplaceExpr(self.facts.span(node), code, spans), *self.imports_for(code)]
 
@@ -113,6 +126,14 @@ class Context:
         """Put an expression into a template at `{call}`; edits inside it survive."""
         code = self.target.expand(template)
         return [WrapExpr(self.facts.span(node), code), *self.imports_for(code)]
+
+    def quoted_for(self, node: ast.AST, code: str) -> str:
+        """Inside an f-string, strings of a template take the quotes that do not end it (Python 3.11 needs that)."""
+        outer = self.facts.in_fstring.get(id(node))
+        if outer is None:
+            return code
+        whole = self.facts.text(syntax.outermost_fstring(outer, self.facts))
+        return code.replace('"', "'") if whole.lstrip("rRfF").startswith('"') else code.replace("'", '"')
 
     def imports_for(self, code: str) -> list[Op]:
         return [EnsureImport(alias) for alias in self.target.aliases_in(code)]
@@ -172,6 +193,6 @@ class Context:
 
 
 __all__ = [
-    "AddPrelude", "Context", "Danger", "EditCall", "EnsureImport", "Finding", "Grade", "InsertStatement", "Kind",
+    "AddPrelude", "Context", "Danger", "EditCall", "EnsureImport", "Finding", "Grade", "InsertStatement", "Kind", "Mode",
     "Severity", "syntax",
 ]

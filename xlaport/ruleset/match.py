@@ -7,8 +7,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from xlaport.analysis.facts import is_dead
-from xlaport.findings import Finding, Grade
+from xlaport.analysis.facts import FUNCTIONS, ancestors, is_dead
+from xlaport.analysis.training import contains
+from xlaport.findings import Danger, Finding, Grade, Severity
 from xlaport.ruleset.api import Context
 from xlaport.ruleset.schema import Rule
 
@@ -22,13 +23,17 @@ class Index:
     calls: dict[str, list[Rule]] = field(default_factory=dict)
     references: dict[str, list[Rule]] = field(default_factory=dict)
     imports: dict[str, list[Rule]] = field(default_factory=dict)
+    libraries: dict[str, list[Rule]] = field(default_factory=dict)
     checks: list[Rule] = field(default_factory=list)
 
 
 def index(rules: tuple[Rule, ...]) -> Index:
     built = Index()
     for rule in rules:
-        for table, names in ((built.calls, rule.match.call), (built.references, rule.match.reference), (built.imports, rule.match.imports)):
+        for table, names in (
+            (built.calls, rule.match.call), (built.references, rule.match.reference),
+            (built.imports, rule.match.imports), (built.libraries, rule.match.library),
+        ):
             for name in names:
                 table.setdefault(name, []).append(rule)
         if rule.check is not None:
@@ -55,6 +60,7 @@ def matches(built: Index, context_for) -> Iterator[Finding]:
     yield from matched_calls(built, any_context, context_for)
     yield from matched_references(built, any_context, context_for)
     yield from matched_imports(built, any_context, context_for)
+    yield from matched_libraries(built, any_context, context_for)
 
 
 def matched_calls(built: Index, view: Context, context_for) -> Iterator[Finding]:
@@ -89,17 +95,80 @@ def matched_imports(built: Index, view: Context, context_for) -> Iterator[Findin
         modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else [node.module or ""]
         if isinstance(node, ast.ImportFrom) and node.level:
             continue
-        for rule in unique(imported_rules(built, module) for module in modules):
+        for rule in unique(rules_above(built.imports, module) for module in modules):
             yield context_for(rule).finding(node, rule.summary)
 
 
-def imported_rules(built: Index, module: str) -> list[Rule]:
-    parts = module.split(".")
+def rules_above(table: dict[str, list[Rule]], name: str) -> list[Rule]:
+    """Rules of the longest start of a dotted name."""
+    parts = name.split(".")
     for cut in range(len(parts), 0, -1):
-        found = built.imports.get(".".join(parts[:cut]))
+        found = table.get(".".join(parts[:cut]))
         if found is not None:
             return found
     return []
+
+
+def matched_libraries(built: Index, view: Context, context_for) -> Iterator[Finding]:
+    """Imports of a library, and each expression that names something of it."""
+    if not built.libraries:
+        return
+    for node in view.facts.of(ast.Import, ast.ImportFrom):
+        for rule, name in unique_pairs(built, view, imported(node)):
+            yield import_finding(context_for(rule), node, name)
+    for node in view.facts.of(ast.Attribute, ast.Name):
+        if isinstance(node.parent, ast.Attribute) or not isinstance(node.ctx, ast.Load) or is_alias(view, node) or is_dead(node):
+            continue
+        for rule, name in unique_pairs(built, view, view.names.qualified(node)):
+            yield context_for(rule).finding(node.parent if is_called(node) else node, advice(rule, name))
+
+
+def unique_pairs(built: Index, view: Context, names) -> list[tuple[Rule, str]]:
+    """The first of the names each library rule speaks of; modules of the project are no library."""
+    found: dict[Rule, str] = {}
+    for name in names:
+        for rule in rules_above(built.libraries, name):
+            if rule not in found and view.project.find(name, view.module.source.path) is None:
+                found[rule] = name
+    return list(found.items())
+
+
+def imported(node: ast.Import | ast.ImportFrom) -> list[str]:
+    """Dotted names an import statement brings in; none for a relative one."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    return [] if node.level else [f"{node.module}.{alias.name}" for alias in node.names]
+
+
+def import_finding(context: Context, node: ast.stmt, name: str) -> Finding:
+    message = advice(context.rule, name)
+    if is_guarded(node):
+        return context.finding(node, f"optional here, the program runs without it; {message}", danger=Danger.NONE, severity=Severity.NOTE)
+    return context.finding(node, message)
+
+
+def advice(rule: Rule, name: str) -> str:
+    parts = name.split(".")
+    starts = (".".join(parts[:cut]) for cut in range(len(parts), 0, -1))
+    return next((rule.advice[start] for start in starts if start in rule.advice), rule.summary)
+
+
+def is_guarded(node: ast.stmt) -> bool:
+    """In a `try` that handles a failed import."""
+    for parent in ancestors(node):
+        if isinstance(parent, FUNCTIONS):
+            return False
+        if isinstance(parent, ast.Try) and any(catches_import_error(handler) for handler in parent.handlers):
+            return any(contains(statement, node) for statement in parent.body)
+    return False
+
+
+def catches_import_error(handler: ast.ExceptHandler) -> bool:
+    names = {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"}
+    reraises = isinstance(handler.body[-1], ast.Raise)
+    return not reraises and (handler.type is None or any(isinstance(n, ast.Name) and n.id in names for n in ast.walk(handler.type)))
+
+
 
 
 def unique(groups) -> list[Rule]:

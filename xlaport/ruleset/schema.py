@@ -20,13 +20,14 @@ class Match:
     """Conditions in data. All qualified names are canonical (`torch.cuda.amp.autocast`).
 
     `call`: the function called. `reference`: named without being called. `imports`: a module imported,
-    or anything below it. `text`: a regular expression the file's text must contain for a Python rule to run.
+    or anything below it. `library`: a module that is not of the project: its imports, and every use of what is below it. `text`: a regular expression the file's text must contain for a Python rule to run.
     A name that ends in `.*` covers everything below it that no other rule names.
     """
 
     call: tuple[str, ...] = ()
     reference: tuple[str, ...] = ()
     imports: tuple[str, ...] = ()
+    library: tuple[str, ...] = ()
     text: str = ""
 
 
@@ -63,13 +64,16 @@ class Rule:
     references: tuple[str, ...]
     match: Match
     replace: Replace | None
+    advice: dict[str, str]
+    """Qualified name, or the start of one -> the message at a use of it."""
+
     path: Path
     page: str = field(repr=False)
     check: Callable | None = field(default=None, repr=False)
 
 
 REQUIRED = {"code", "name", "summary", "area", "severity", "danger", "grade", "intent", "since"}
-OPTIONAL = {"group", "references", "match", "replace"}
+OPTIONAL = {"group", "references", "match", "replace", "advice"}
 
 
 def rule_from(front: dict, path: Path, page: str, check: Callable | None) -> Rule:
@@ -95,6 +99,7 @@ def rule_from(front: dict, path: Path, page: str, check: Callable | None) -> Rul
             references=tuple(front.get("references", ())),
             match=match_from(front.get("match", {})),
             replace=replace_from(front["replace"]) if "replace" in front else None,
+            advice=front.get("advice", {}),
             path=path,
             page=page,
             check=check,
@@ -104,7 +109,7 @@ def rule_from(front: dict, path: Path, page: str, check: Callable | None) -> Rul
 
 
 def match_from(table: dict) -> Match:
-    names = {"call", "reference", "imports"}
+    names = {"call", "reference", "imports", "library"}
     return Match(**{key: tuple(value) if key in names else value for key, value in table.items()})
 
 

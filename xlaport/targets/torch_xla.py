@@ -7,6 +7,7 @@ from dataclasses import replace
 from xlaport.targets.base import Target
 
 IMPORTS = {
+    "torch": "import torch",
     "torch_xla": "import torch_xla",
     "xm": "import torch_xla.core.xla_model as xm",
     "xr": "import torch_xla.runtime as xr",

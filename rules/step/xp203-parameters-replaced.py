@@ -1,0 +1,99 @@
+"""Moving a module to XLA replaces its parameters: optimizers and tied weights hold the old ones."""
+
+import ast
+import re
+
+from xlaport.ruleset.api import Context, Kind, syntax
+
+FLAG = "set_swap_module_params_on_conversion"
+PRELUDE = (
+    "# Moving a module to XLA makes new parameters; swapping them in place keeps optimizers and tied weights attached.\n"
+    "torch.__future__.set_swap_module_params_on_conversion(True)\n"
+)
+TIE = re.compile(
+    r"^[ \t]*[\w.\[\]]+\.(weight|bias)\s*=\s*[\w.\[\]]+\.\1[ \t]*(#.*)?$|\btie_weights\(|\btie_word_embeddings|from_pretrained\(|\bregister_hook\(",
+    re.MULTILINE,
+)
+
+
+def check(context: Context):
+    if not context.on_device or mentions(context, FLAG):
+        return
+    moves = [call for call in context.facts.of(ast.Call) if is_module_move(context, call) and not syntax.is_dead(call)]
+    if not moves:
+        return
+    if ties_weights(context):
+        yield context.finding(moves[0], "the program ties weights, and this move would untie them", context.prelude(PRELUDE))
+        return
+    for call in moves:
+        reason = holds_old_parameters(context, call)
+        if reason:
+            yield context.finding(call, reason, context.prelude(PRELUDE))
+            return
+
+
+def mentions(context: Context, text: str) -> bool:
+    path = context.module.source.path
+    return any(text in context.project.sources[other].text for other in {path, *context.project.importers(path)})
+
+
+def ties_weights(context: Context) -> bool:
+    path = context.module.source.path
+    files = {path, *context.project.imported_by(path)}
+    return any(TIE.search(context.project.sources[other].text) for other in files)
+
+
+def is_module_move(context: Context, call: ast.Call) -> bool:
+    func = call.func
+    if not isinstance(func, ast.Attribute) or func.attr not in {"cuda", "to"} or context.names.qualified(func):
+        return False
+    if Kind.MODULE not in context.values.guess(func.value):
+        return False
+    if func.attr == "cuda":
+        return True
+    arguments = [*call.args[:1], *(k.value for k in call.keywords if k.arg == "device")]
+    return any(not context.values.kind(argument) & Kind.DTYPE for argument in arguments)
+
+
+def holds_old_parameters(context: Context, call: ast.Call) -> str:
+    """Why something may hold the parameters this move replaces; empty when it is made after the move."""
+    module = call.func.value
+    if isinstance(module, ast.Call):
+        return ""  # `Net().to(device)`: nothing can hold a parameter yet
+    name = ast.unparse(module)
+    scope = syntax.enclosing_scope(call)
+    for other in context.facts.of(ast.Call):
+        if takes_parameters_of(other, name) and syntax.enclosing_scope(other) is scope and other.lineno < call.lineno:
+            return "an optimizer made before this move would train nothing"
+    if is_given(context, module):
+        return "an optimizer made by the caller before this move would train nothing"
+    return ""
+
+
+def takes_parameters_of(call: ast.Call, name: str) -> bool:
+    """`X.parameters()`, `X.named_parameters()` or `X.configure_optimizers(...)`."""
+    func = call.func
+    return (
+        isinstance(func, ast.Attribute)
+        and (func.attr in {"parameters", "named_parameters"} or "optimizer" in func.attr)
+        and (ast.unparse(func.value) == name or ast.unparse(func.value).startswith(name + "."))
+    )
+
+
+def is_given(context: Context, module: ast.expr) -> bool:
+    """The module comes from outside this function: a parameter, or an attribute set elsewhere."""
+    if isinstance(module, ast.Name):
+        bindings = context.names.bindings(module)
+        return bool(bindings) and all(binding.how == "parameter" for binding in bindings)
+    if isinstance(module, ast.Attribute) and isinstance(module.value, ast.Name) and module.value.id == "self":
+        return not assigned_before(module)
+    return False
+
+
+def assigned_before(module: ast.Attribute) -> bool:
+    function = syntax.enclosing_function(module)
+    name = ast.unparse(module)
+    return function is not None and any(
+        isinstance(node, ast.Assign) and any(ast.unparse(target) == name for target in node.targets) and node.lineno <= module.lineno
+        for node in ast.walk(function)
+    )

@@ -1,0 +1,38 @@
+"""How a program is parallel: one device, replicas (DDP), or sharded (FSDP)."""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+
+from xlaport.analysis.project import Module, Project
+
+DDP = re.compile(r"\bDistributedDataParallel\b|\bDDP\(")
+FSDP = re.compile(r"\bFullyShardedDataParallel\b|\bfully_shard\b")
+PORTED_SPMD = re.compile(r"\buse_spmd\(\)|\bSpmdFullyShardedDataParallel\b|\bmark_sharding\b")
+
+
+class Mode(Enum):
+    ONE = "one device"
+    MP = "one process a device, gradients reduced by xm.optimizer_step"
+    SPMD = "one process a host, sharded by annotations"
+    KEEP = "left as it is"
+
+
+def mode_of(module: Module, project: Project, choice: str) -> Mode:
+    """The mode of the program a file belongs to. `choice` is `--distributed`.
+
+    `auto`: FSDP programs become SPMD, DDP programs replicas; everything else runs on one device.
+    """
+    path = module.source.path
+    texts = [project.sources[other].text for other in project.program(path)]
+    sharded = any(FSDP.search(text) or PORTED_SPMD.search(text) for text in texts)
+    replicated = any(DDP.search(text) for text in texts)
+    if not sharded and not replicated:
+        return Mode.ONE
+    if choice == "auto":
+        own = module.source.text
+        if FSDP.search(own) or PORTED_SPMD.search(own):
+            return Mode.SPMD
+        return Mode.MP if replicated else Mode.SPMD
+    return {"spmd": Mode.SPMD, "mp": Mode.MP, "keep": Mode.KEEP}[choice]
