@@ -1,13 +1,18 @@
-"""A child process with what it cost."""
+"""A child process with what it cost.
+
+Linux counts the memory of the process that starts a child into the child's peak, so the child is started by a small
+Python of its own: this file, run as a program.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,24 +32,37 @@ class Child:
     err: str
 
 
-def run(command: Sequence[str], env: Mapping[str, str] | None = None, cwd: Path | None = None) -> Child:
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        started = time.monotonic()
-        process = subprocess.Popen(command, stdout=out, stderr=err, stdin=subprocess.DEVNULL, env=env, cwd=cwd)
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        wall = time.monotonic() - started
-        return Child(
-            process.returncode, usage.ru_utime + usage.ru_stime, wall, usage.ru_maxrss * 1024 / 1e6, text(out), text(err)
-        )
-
-
-def text(stream) -> str:
-    stream.seek(0)
-    return stream.read().decode("utf-8", "replace")
+def run(command: Sequence[str]) -> Child:
+    """Run `command` to its end, with the bench's checkout importable."""
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    with tempfile.TemporaryDirectory() as folder:
+        files = {name: Path(folder, name) for name in ("out", "err", "usage")}
+        with files["out"].open("wb") as out, files["err"].open("wb") as err:
+            starter = [sys.executable, "-S", __file__, str(files["usage"]), *command]
+            environment = {**os.environ, "PYTHONPATH": path}
+            subprocess.run(starter, stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=environment, check=True)
+        texts = {name: files[name].read_text(encoding="utf-8", errors="replace") for name in ("out", "err")}
+        return Child(**json.loads(files["usage"].read_text(encoding="utf-8")), **texts)
 
 
 def xlaport(*arguments: str | Path) -> Child:
     """`python -m xlaport ARGUMENTS` of this checkout, under the Python that runs the bench."""
-    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    return run([sys.executable, "-m", "xlaport", *map(str, arguments)], env={**os.environ, "PYTHONPATH": path})
+    return run([sys.executable, "-m", "xlaport", *map(str, arguments)])
+
+
+def start(usage_file: str, command: Sequence[str]) -> None:
+    """Run `command` and write what it cost to `usage_file`."""
+    started = time.monotonic()
+    pid = os.posix_spawnp(command[0], command, os.environ)
+    _, status, usage = os.wait4(pid, 0)
+    result = {
+        "code": os.waitstatus_to_exitcode(status),
+        "cpu": usage.ru_utime + usage.ru_stime,
+        "wall": time.monotonic() - started,
+        "peak": usage.ru_maxrss * 1024 / 1e6,
+    }
+    Path(usage_file).write_text(json.dumps(result), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    start(sys.argv[1], sys.argv[2:])

@@ -125,7 +125,7 @@ def migrate(source: Path, ports: Path, unsafe: bool) -> Migration:
     target, report = ports / source.name, ports / f"{source.name}.report.md"
     flags = ["--unsafe-fixes"] if unsafe else []
     done = child.xlaport("migrate", source, "--out", target, "--report", report, *flags)
-    problem = "" if done.code == 0 else f"exit {done.code}: {scripts.last_line(done.err)}"
+    problem = "" if target.is_dir() else f"exit {done.code}: {scripts.last_line(done.err)}"
     return Migration(target, scripts.text(report), problem)
 
 
@@ -285,6 +285,7 @@ def section(results: Sequence[Result], options: argparse.Namespace) -> str:
             results_doc.table(COLUMNS, map(row, results)),
             "",
             *details(results),
+            "",
         ]
     )
 

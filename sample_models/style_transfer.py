@@ -25,33 +25,22 @@ def picture(kind, size=24):
     return image.unsqueeze(0)
 
 
-def gram_matrix(features):
-    b, c, h, w = features.size()
-    flat = features.view(b * c, h * w)
-    return torch.mm(flat, flat.t()).div(b * c * h * w)
+def gram(features):
+    flat = features.flatten(2)[0]
+    return flat @ flat.t() / features.numel()
 
 
-class ContentLoss(nn.Module):
+class Probe(nn.Module):
+    """Passes its input on, and remembers how far `describe(input)` is from that of the target."""
 
-    def __init__(self, target):
+    def __init__(self, target, describe):
         super().__init__()
-        # detach: the target is a stated value, not a variable
-        self.target = target.detach()
+        self.describe = describe
+        self.target = describe(target).detach()
 
-    def forward(self, input):
-        self.loss = F.mse_loss(input, self.target)
-        return input
-
-
-class StyleLoss(nn.Module):
-
-    def __init__(self, target_feature):
-        super().__init__()
-        self.target = gram_matrix(target_feature).detach()
-
-    def forward(self, input):
-        self.loss = F.mse_loss(gram_matrix(input), self.target)
-        return input
+    def forward(self, x):
+        self.loss = F.mse_loss(self.describe(x), self.target)
+        return x
 
 
 def make_cnn():
@@ -68,18 +57,18 @@ def make_cnn():
     return cnn.to(device).eval()
 
 
-def get_model_and_losses(cnn, style_img, content_img):
-    model, content_losses, style_losses = nn.Sequential(), [], []
-    for i, layer in enumerate(copy.deepcopy(cnn)):
-        model.add_module("layer_%d" % i, layer)
+def with_probes(cnn, style_img, content_img):
+    model, content_probes, style_probes = nn.Sequential(), [], []
+    for layer in copy.deepcopy(cnn):
+        model.append(layer)
         if not isinstance(layer, nn.Conv2d):
             continue
-        style_losses.append(StyleLoss(model(style_img)))
-        model.add_module("style_%d" % i, style_losses[-1])
-        if i == 2:
-            content_losses.append(ContentLoss(model(content_img)))
-            model.add_module("content_%d" % i, content_losses[-1])
-    return model, style_losses, content_losses
+        style_probes.append(Probe(model(style_img), gram))
+        if len(style_probes) == 2:
+            content_probes.append(Probe(model(content_img), torch.clone))
+            model.append(content_probes[-1])
+        model.append(style_probes[-1])
+    return model, style_probes, content_probes
 
 
 def main():
@@ -91,7 +80,7 @@ def main():
 
     content_img, style_img = picture("content"), picture("style")
     input_img = content_img.clone().requires_grad_(True)
-    model, style_losses, content_losses = get_model_and_losses(make_cnn(), style_img, content_img)
+    model, style_probes, content_probes = with_probes(make_cnn(), style_img, content_img)
     optimizer = optim.Adam([input_img], lr=0.02)
 
     run = [0]
@@ -102,8 +91,8 @@ def main():
                 input_img.clamp_(0, 1)
             optimizer.zero_grad()
             model(input_img)
-            style_score = args.style_weight * sum(sl.loss for sl in style_losses)
-            content_score = args.content_weight * sum(cl.loss for cl in content_losses)
+            style_score = args.style_weight * sum(p.loss for p in style_probes)
+            content_score = args.content_weight * sum(p.loss for p in content_probes)
             loss = style_score + content_score
             loss.backward()
             print(f"step {run[0]} loss {loss.item()}")

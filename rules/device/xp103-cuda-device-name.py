@@ -3,7 +3,7 @@
 import ast
 
 from xlaport.analysis import devices
-from xlaport.ruleset.api import Context, Kind, syntax
+from xlaport.ruleset.api import Context, EnsureImport, Kind, syntax
 
 TAKEN_BY_OTHERS = (
     "torch.device", "torch.load", "torch.Generator", "torch.random.fork_rng", "torch.autocast", "torch.amp.",
@@ -59,7 +59,8 @@ def finding_for(context: Context, node: ast.expr):
     if devices.means_other_devices(index, context.module):
         return context.finding(node, "another device than the process's own: on TPU a process drives one device; shard with SPMD")
     if isinstance(node.parent, ast.Compare):
-        return context.finding(node, "a test on the device's name that is never true on XLA", as_string(context, node))
+        ops = [op for op in as_string(context, node) if not isinstance(op, EnsureImport)]  # nothing is put on a device here
+        return context.finding(node, "a test on the device's name that is never true on XLA", ops)
     target = assigned_device(context, node)
     if target is not None and not devices.must_stay_string(context.module, context.project):
         lazy = devices.runs_before_workers(node, context.module, context.project)

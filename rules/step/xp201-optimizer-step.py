@@ -12,9 +12,25 @@ def check(context: Context):
     if not context.on_device or context.training.uses_framework:
         return
     for step in context.training.steps:
-        if is_lbfgs(context, step.optimizer):
-            continue  # XP207 speaks of it
+        if is_lbfgs(context, step.optimizer) or is_ported(context, step):
+            continue  # XP207 speaks of the former
         yield finding_for(context, step)
+
+
+def is_ported(context: Context, step: Step) -> bool:
+    """A step that stays `optimizer.step()` in the port: reduced before, or followed by a sync."""
+    if step.scaler is not None:
+        return False
+    name = ast.unparse(step.optimizer)
+    reduced = context.calls("torch_xla.core.xla_model.reduce_gradients")
+    if any(call.args and ast.unparse(call.args[0]) == name for call in reduced):
+        return True
+    statement = syntax.statement_of(step.call)
+    return context.mode in (Mode.SPMD, Mode.KEEP) and (syncs_next(context, statement) or loop_syncs(context, step))
+
+
+def loop_syncs(context: Context, step: Step) -> bool:
+    return step.loop is not None and any(is_sync(statement, context.names) for statement in step.loop.body)
 
 
 def is_lbfgs(context: Context, optimizer: ast.expr) -> bool:

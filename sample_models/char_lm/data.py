@@ -17,3 +17,9 @@ class Corpus(object):
         ids = torch.tensor([index[c] for c in text], dtype=torch.long)
         cut = len(ids) * 9 // 10
         self.train, self.valid = ids[:cut], ids[cut:]
+
+
+def columns(ids, count):
+    """Cut the text into `count` long columns, side by side; what is left over is dropped."""
+    rows = len(ids) // count
+    return ids[:rows * count].view(count, rows).t().contiguous()

@@ -4,23 +4,24 @@ import os
 import time
 
 import torch
-import torch.nn as nn
+import torch.nn.functional as F
+from torch.nn.utils import clip_grad_norm_
 
-import data
-import model
+from data import Corpus, columns
+from model import CharLSTM
 
 parser = argparse.ArgumentParser(description='Character-level LSTM language model')
-parser.add_argument('--emsize', type=int, default=48)
-parser.add_argument('--nhid', type=int, default=48)
-parser.add_argument('--nlayers', type=int, default=2)
+parser.add_argument('--size', type=int, default=48, help='embedding and hidden size')
+parser.add_argument('--layers', type=int, default=2)
+parser.add_argument('--untied', action='store_true', help='separate input and output embeddings')
 parser.add_argument('--lr', type=float, default=2.0)
 parser.add_argument('--clip', type=float, default=0.25)
 parser.add_argument('--steps', type=int, default=20)
+parser.add_argument('--epoch-steps', type=int, default=10, help='steps between validations')
 parser.add_argument('--batch-size', type=int, default=16)
 parser.add_argument('--bptt', type=int, default=12)
-parser.add_argument('--untied', action='store_true', help='do not share embedding and softmax weights')
 parser.add_argument('--seed', type=int, default=1111)
-parser.add_argument('--save', type=str, default='model.pt')
+parser.add_argument('--save', default='char_lm.pt')
 args = parser.parse_args()
 
 torch.manual_seed(args.seed)
@@ -28,83 +29,65 @@ if torch.cuda.is_available():
     torch.cuda.manual_seed_all(args.seed)
 device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
-corpus = data.Corpus()
-ntokens = len(corpus.chars)
+corpus = Corpus()
+train_data = columns(corpus.train, args.batch_size).to(device)
+val_data = columns(corpus.valid, args.batch_size).to(device)
 
-
-def batchify(ids, bsz):
-    # One column per sequence; what does not fit is cut off.
-    nbatch = ids.size(0) // bsz
-    ids = ids.narrow(0, 0, nbatch * bsz)
-    return ids.view(bsz, -1).t().contiguous().to(device)
-
-
-train_data = batchify(corpus.train, args.batch_size)
-val_data = batchify(corpus.valid, args.batch_size)
-
-model = model.RNNModel(ntokens, args.emsize, args.nhid, args.nlayers, not args.untied).to(device)
-criterion = nn.NLLLoss()
+model = CharLSTM(len(corpus.chars), args.size, args.layers, tied=not args.untied).to(device)
 optimizer = torch.optim.SGD(model.parameters(), lr=args.lr)
 scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, factor=0.25, patience=0)
 
 
-def repackage_hidden(h):
-    """Wraps hidden states in new Tensors, to detach them from their history."""
-    if isinstance(h, torch.Tensor):
-        return h.detach()
-    return tuple(repackage_hidden(v) for v in h)
+def window(source, step):
+    start = step * args.bptt % (len(source) - args.bptt - 1)
+    return source[start:start + args.bptt], source[start + 1:start + 1 + args.bptt]
 
 
-def get_batch(source, i):
-    seq_len = args.bptt
-    return source[i:i + seq_len], source[i + 1:i + 1 + seq_len].reshape(-1)
+def lm_loss(logits, targets):
+    return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
 
-def evaluate(source):
+@torch.no_grad()
+def evaluate():
     model.eval()
-    total_loss, batches = 0., 0
-    hidden = model.init_hidden(args.batch_size)
-    with torch.no_grad():
-        for i in range(0, source.size(0) - args.bptt, args.bptt):
-            inputs, targets = get_batch(source, i)
-            output, hidden = model(inputs, hidden)
-            total_loss += criterion(output, targets).item()
-            batches += 1
-    return total_loss / batches
+    state = model.init_state(args.batch_size)
+    total, count = 0., len(val_data) // args.bptt - 1
+    for step in range(count):
+        inputs, targets = window(val_data, step)
+        logits, state = model(inputs, state)
+        total += lm_loss(logits, targets).item()
+    return total / count
 
 
-def train(first, last):
+def train_epoch(first, last):
     model.train()
-    hidden = model.init_hidden(args.batch_size)
+    state = model.init_state(args.batch_size)
     for step in range(first, last):
-        inputs, targets = get_batch(train_data, step * args.bptt % (train_data.size(0) - args.bptt - 1))
-        # Starting each batch, we detach the hidden state from how it was previously produced.
+        inputs, targets = window(train_data, step)
+        state = tuple(s.detach() for s in state)  # truncate the backward pass here
         optimizer.zero_grad()
-        hidden = repackage_hidden(hidden)
-        output, hidden = model(inputs, hidden)
-        loss = criterion(output, targets)
+        logits, state = model(inputs, state)
+        loss = lm_loss(logits, targets)
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), args.clip)
+        clip_grad_norm_(model.parameters(), args.clip)
         optimizer.step()
         print('step {} loss {}'.format(step, loss.item()))
 
 
-best_val_loss = None
-EPOCH = 10  # steps between validations
-for first in range(0, args.steps, EPOCH):
-    start_time = time.time()
-    train(first, min(first + EPOCH, args.steps))
-    val_loss = evaluate(val_data)
-    print('| time: {:5.2f}s | valid loss {:5.2f} | valid ppl {:8.2f}'.format(
-        time.time() - start_time, val_loss, math.exp(val_loss)))
-    if not best_val_loss or val_loss < best_val_loss:
+best = math.inf
+for first in range(0, args.steps, args.epoch_steps):
+    start = time.time()
+    train_epoch(first, min(first + args.epoch_steps, args.steps))
+    val_loss = evaluate()
+    scheduler.step(val_loss)
+    print('{:.1f} s, validation loss {:.3f}, perplexity {:.2f}'.format(
+        time.time() - start, val_loss, math.exp(val_loss)))
+    if val_loss < best:
+        best = val_loss
         with open(args.save, 'wb') as f:
             torch.save(model.state_dict(), f)
-        best_val_loss = val_loss
-    scheduler.step(val_loss)
 
-# Load the best saved model.
 with open(args.save, 'rb') as f:
     model.load_state_dict(torch.load(f, map_location=device))
-print('| End of training | best valid loss {:5.2f}'.format(evaluate(val_data)))
+print('best model: validation loss {:.3f}'.format(evaluate()))
 os.remove(args.save)

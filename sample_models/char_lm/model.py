@@ -1,36 +1,23 @@
 import torch.nn as nn
-import torch.nn.functional as F
 
 
-class RNNModel(nn.Module):
-    """Container module with an encoder, a recurrent module, and a decoder."""
-
-    def __init__(self, ntoken, ninp, nhid, nlayers, tie_weights=False):
-        super(RNNModel, self).__init__()
-        self.ntoken = ntoken
-        self.encoder = nn.Embedding(ntoken, ninp)
-        self.rnn = nn.LSTM(ninp, nhid, nlayers)
-        self.decoder = nn.Linear(nhid, ntoken)
-        if tie_weights:
-            if nhid != ninp:
-                raise ValueError('When using the tied flag, nhid must be equal to emsize')
-            self.decoder.weight = self.encoder.weight
-        self.init_weights()
-        self.nhid = nhid
-        self.nlayers = nlayers
-
-    def init_weights(self):
-        initrange = 0.1
-        nn.init.uniform_(self.encoder.weight, -initrange, initrange)
+class CharLSTM(nn.Module):
+    def __init__(self, vocab, size, layers, tied=True):
+        super(CharLSTM, self).__init__()
+        self.size, self.layers = size, layers
+        self.embed = nn.Embedding(vocab, size)
+        self.lstm = nn.LSTM(size, size, layers)
+        self.decoder = nn.Linear(size, vocab)
+        nn.init.uniform_(self.embed.weight, -0.1, 0.1)
         nn.init.zeros_(self.decoder.bias)
+        if tied:
+            # one matrix reads characters and writes them
+            self.decoder.weight = self.embed.weight
 
-    def forward(self, input, hidden):
-        emb = self.encoder(input)
-        output, hidden = self.rnn(emb, hidden)
-        decoded = self.decoder(output)
-        return F.log_softmax(decoded.view(-1, self.ntoken), dim=1), hidden
+    def forward(self, ids, state):
+        output, state = self.lstm(self.embed(ids), state)
+        return self.decoder(output), state
 
-    def init_hidden(self, bsz):
-        weight = next(self.parameters())
-        return (weight.new_zeros(self.nlayers, bsz, self.nhid),
-                weight.new_zeros(self.nlayers, bsz, self.nhid))
+    def init_state(self, batch):
+        weight = self.embed.weight
+        return tuple(weight.new_zeros(self.layers, batch, self.size) for _ in range(2))

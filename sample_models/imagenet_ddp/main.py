@@ -10,151 +10,118 @@ import torch.backends.cudnn as cudnn
 import torch.distributed as dist
 import torch.multiprocessing as mp
 import torch.nn as nn
-import torch.nn.parallel
-import torch.optim
-import torch.utils.data
-import torch.utils.data.distributed
-from torch.optim.lr_scheduler import StepLR
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader
+from torch.utils.data.distributed import DistributedSampler
 
-from resnet import resnet10
-from utils import AverageMeter, FakeImages, ProgressMeter, accuracy
+from resnet import resnet
+from utils import AverageMeter, FakeImages, accuracy
 
-parser = argparse.ArgumentParser(description='ImageNet-style training on fake images')
-parser.add_argument('-j', '--workers', default=0, type=int, metavar='N', help='number of data loading workers')
-parser.add_argument('--epochs', default=2, type=int, metavar='N', help='number of total epochs to run')
-parser.add_argument('--steps', default=20, type=int, metavar='N', help='stop after this many optimizer steps')
-parser.add_argument('-b', '--batch-size', default=32, type=int, metavar='N',
-                    help='mini-batch size, this is the total batch size of all GPUs on the current node')
-parser.add_argument('--lr', '--learning-rate', default=0.05, type=float, metavar='LR', dest='lr')
-parser.add_argument('--momentum', default=0.9, type=float, metavar='M', help='momentum')
-parser.add_argument('--wd', '--weight-decay', default=1e-4, type=float, metavar='W', dest='weight_decay')
-parser.add_argument('-p', '--print-freq', default=5, type=int, metavar='N', help='print frequency (default: 5)')
-parser.add_argument('--resume', default='', type=str, metavar='PATH', help='path to latest checkpoint')
-parser.add_argument('--world-size', default=-1, type=int, help='number of nodes for distributed training')
-parser.add_argument('--rank', default=-1, type=int, help='node rank for distributed training')
-parser.add_argument('--dist-url', default='tcp://127.0.0.1:23456', type=str,
-                    help='url used to set up distributed training')
-parser.add_argument('--dist-backend', default='nccl', type=str, help='distributed backend')
-parser.add_argument('--seed', default=None, type=int, help='seed for initializing training.')
-parser.add_argument('--gpu', default=None, type=int, help='GPU id to use.')
-parser.add_argument('--multiprocessing-distributed', action='store_true',
-                    help='Use multi-processing distributed training to launch N processes per node, '
-                         'which has N GPUs.')
+parser = argparse.ArgumentParser(description='ImageNet-style training on made-up images')
+parser.add_argument('-j', '--workers', default=0, type=int, help='data loading workers per node')
+parser.add_argument('-b', '--batch-size', default=32, type=int, help='images per step on this node, all GPUs together')
+parser.add_argument('--epochs', default=2, type=int)
+parser.add_argument('--steps', default=20, type=int, help='stop after this many optimizer steps')
+parser.add_argument('--lr', default=0.05, type=float)
+parser.add_argument('--momentum', default=0.9, type=float)
+parser.add_argument('--wd', default=1e-4, type=float, dest='weight_decay')
+parser.add_argument('-p', '--print-freq', default=5, type=int)
+parser.add_argument('--resume', default='', metavar='PATH', help='checkpoint to go on from')
+parser.add_argument('--seed', default=None, type=int)
+parser.add_argument('--gpu', default=None, type=int, help='use this GPU only')
+parser.add_argument('--world-size', default=1, type=int, help='number of nodes')
+parser.add_argument('--rank', default=0, type=int, help='rank of this node')
+parser.add_argument('--dist-url', default='tcp://127.0.0.1:23456', help='where the processes meet')
+parser.add_argument('--dist-backend', default='nccl')
+parser.add_argument('--multiprocessing-distributed', action='store_true', help='one process for each GPU of the node')
 
 best_acc1 = 0
 
 
 def main():
     args = parser.parse_args()
-
     if args.seed is not None:
         random.seed(args.seed)
         torch.manual_seed(args.seed)
         cudnn.deterministic = True
-        cudnn.benchmark = False
-        warnings.warn('You have chosen to seed training. This will turn on the CUDNN deterministic setting.')
+        warnings.warn('a seed makes cudnn deterministic, which can be considerably slower')
 
-    if args.gpu is not None:
-        warnings.warn('You have chosen a specific GPU. This will completely disable data parallelism.')
-
-    if args.dist_url == "env://" and args.world_size == -1:
-        args.world_size = int(os.environ["WORLD_SIZE"])
-
-    args.distributed = args.world_size > 1 or args.multiprocessing_distributed
-
-    ngpus_per_node = torch.cuda.device_count()
-    if args.multiprocessing_distributed:
-        # Since we have ngpus_per_node processes per node, the total world_size
-        # needs to be adjusted accordingly
-        args.world_size = ngpus_per_node * args.world_size
-        mp.spawn(main_worker, nprocs=ngpus_per_node, args=(ngpus_per_node, args))
+    ngpus = torch.cuda.device_count()
+    if args.dist_url == 'env://':
+        # started by torchrun: this process is one of many
+        args.distributed = True
+        args.rank, args.world_size = int(os.environ['RANK']), int(os.environ['WORLD_SIZE'])
+        main_worker(int(os.environ['LOCAL_RANK']), ngpus, args)
+    elif args.multiprocessing_distributed:
+        args.distributed = True
+        args.world_size = ngpus * args.world_size
+        mp.spawn(main_worker, nprocs=ngpus, args=(ngpus, args))
     else:
-        main_worker(args.gpu, ngpus_per_node, args)
+        args.distributed = False
+        main_worker(args.gpu, ngpus, args)
 
 
-def main_worker(gpu, ngpus_per_node, args):
+def main_worker(gpu, ngpus, args):
     global best_acc1
     args.gpu = gpu
-
     if args.gpu is not None:
-        print("Use GPU: {} for training".format(args.gpu))
+        print('Use GPU: {} for training'.format(args.gpu))
 
     if args.distributed:
-        if args.dist_url == "env://" and args.rank == -1:
-            args.rank = int(os.environ["RANK"])
         if args.multiprocessing_distributed:
-            # the global rank among all the processes
-            args.rank = args.rank * ngpus_per_node + gpu
+            args.rank = args.rank * ngpus + gpu
         dist.init_process_group(backend=args.dist_backend, init_method=args.dist_url,
                                 world_size=args.world_size, rank=args.rank)
 
-    torch.manual_seed(0 if args.seed is None else args.seed)
-    model = resnet10(num_classes=10)
-
+    torch.manual_seed(args.seed or 0)
+    model = resnet(num_classes=10)
     if args.distributed:
-        if args.gpu is not None:
-            torch.cuda.set_device(args.gpu)
-            model.cuda(args.gpu)
-            args.batch_size = int(args.batch_size / ngpus_per_node)
-            args.workers = int((args.workers + ngpus_per_node - 1) / ngpus_per_node)
-            model = torch.nn.parallel.DistributedDataParallel(model, device_ids=[args.gpu])
-        else:
-            model.cuda()
-            model = torch.nn.parallel.DistributedDataParallel(model)
+        torch.cuda.set_device(args.gpu)
+        model.cuda(args.gpu)
+        args.batch_size = args.batch_size // ngpus
+        args.workers = (args.workers + ngpus - 1) // ngpus
+        model = DistributedDataParallel(model, device_ids=[args.gpu])
     elif args.gpu is not None:
         torch.cuda.set_device(args.gpu)
         model = model.cuda(args.gpu)
     else:
-        model = torch.nn.DataParallel(model).cuda()
+        model = nn.DataParallel(model).cuda()
 
-    # define loss function (criterion), optimizer, and learning rate scheduler
     criterion = nn.CrossEntropyLoss().cuda(args.gpu)
-    optimizer = torch.optim.SGD(model.parameters(), args.lr,
-                                momentum=args.momentum, weight_decay=args.weight_decay)
-    scheduler = StepLR(optimizer, step_size=30, gamma=0.1)
+    optimizer = torch.optim.SGD(model.parameters(), args.lr, momentum=args.momentum, weight_decay=args.weight_decay)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=30, gamma=0.1)
 
-    start_epoch = 0
+    first_epoch = 0
     if args.resume:
         if args.gpu is None:
             checkpoint = torch.load(args.resume)
         else:
-            # Map model to be loaded to specified single gpu.
-            loc = 'cuda:{}'.format(args.gpu)
-            checkpoint = torch.load(args.resume, map_location=loc)
-        start_epoch = checkpoint['epoch']
+            checkpoint = torch.load(args.resume, map_location='cuda:{}'.format(args.gpu))
+        first_epoch = checkpoint['epoch']
         best_acc1 = checkpoint['best_acc1']
         model.load_state_dict(checkpoint['state_dict'])
         optimizer.load_state_dict(checkpoint['optimizer'])
 
     cudnn.benchmark = True
 
-    train_dataset = FakeImages(320, seed=0)
-    val_dataset = FakeImages(64, seed=1)
-    if args.distributed:
-        train_sampler = torch.utils.data.distributed.DistributedSampler(train_dataset)
-    else:
-        train_sampler = None
-    train_loader = torch.utils.data.DataLoader(
-        train_dataset, batch_size=args.batch_size, shuffle=(train_sampler is None),
-        num_workers=args.workers, pin_memory=True, sampler=train_sampler)
-    val_loader = torch.utils.data.DataLoader(
-        val_dataset, batch_size=args.batch_size, shuffle=False, num_workers=args.workers, pin_memory=True)
+    train_set, val_set = FakeImages(320, seed=0), FakeImages(64, seed=1)
+    sampler = DistributedSampler(train_set) if args.distributed else None
+    train_loader = DataLoader(train_set, batch_size=args.batch_size, shuffle=(sampler is None), sampler=sampler,
+                              num_workers=args.workers, pin_memory=True)
+    val_loader = DataLoader(val_set, batch_size=args.batch_size, num_workers=args.workers, pin_memory=True)
 
     done = 0
-    for epoch in range(start_epoch, args.epochs):
+    for epoch in range(first_epoch, args.epochs):
         if args.distributed:
-            train_sampler.set_epoch(epoch)
-
+            sampler.set_epoch(epoch)
         done = train(train_loader, model, criterion, optimizer, epoch, done, args)
         acc1 = validate(val_loader, model, criterion, args)
         scheduler.step()
 
-        # remember best acc@1 and save checkpoint
         is_best = acc1 > best_acc1
         best_acc1 = max(acc1, best_acc1)
-
-        if not args.multiprocessing_distributed or (args.multiprocessing_distributed
-                                                    and args.rank % ngpus_per_node == 0):
+        # one process of each node writes
+        if not args.distributed or args.rank % ngpus == 0:
             save_checkpoint({
                 'epoch': epoch + 1,
                 'state_dict': model.state_dict(),
@@ -168,80 +135,61 @@ def main_worker(gpu, ngpus_per_node, args):
         dist.destroy_process_group()
 
 
-def train(train_loader, model, criterion, optimizer, epoch, done, args):
-    data_time = AverageMeter('Data', ':6.3f')
-    batch_time = AverageMeter('Time (ms)', ':6.1f')
-    losses = AverageMeter('Loss', ':.4e')
-    top1 = AverageMeter('Acc@1', ':6.2f')
-    progress = ProgressMeter(len(train_loader), [batch_time, data_time, losses, top1],
-                             prefix="Epoch: [{}]".format(epoch))
-    starter = torch.cuda.Event(enable_timing=True)
-    ender = torch.cuda.Event(enable_timing=True)
+def train(loader, model, criterion, optimizer, epoch, done, args):
+    gpu_time, data_time = AverageMeter('GPU ms', ':.1f'), AverageMeter('data s', ':.3f')
+    losses, top1 = AverageMeter('loss', ':.4e'), AverageMeter('acc@1', ':.2f')
+    start = torch.cuda.Event(enable_timing=True)
+    stop = torch.cuda.Event(enable_timing=True)
 
-    # switch to train mode
     model.train()
-
     end = time.time()
-    for i, (images, target) in enumerate(train_loader):
-        # measure data loading time
+    for i, (images, target) in enumerate(loader):
         data_time.update(time.time() - end)
-        starter.record()
-
-        # move data to the same device as model
         images = images.cuda(args.gpu, non_blocking=True)
         target = target.cuda(args.gpu, non_blocking=True)
 
-        # compute output
+        start.record()
         output = model(images)
         loss = criterion(output, target)
-
-        # measure accuracy and record loss
         acc1, = accuracy(output, target, topk=(1,))
         losses.update(loss.item(), images.size(0))
-        top1.update(acc1[0], images.size(0))
+        top1.update(acc1.item(), images.size(0))
 
-        # compute gradient and do SGD step
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-
-        # measure elapsed time
-        ender.record()
+        stop.record()
         torch.cuda.synchronize()
-        batch_time.update(starter.elapsed_time(ender))
+        gpu_time.update(start.elapsed_time(stop))
         end = time.time()
 
         print('step {} loss {}'.format(done, losses.val))
-        done += 1
         if i % args.print_freq == 0:
-            progress.display(i + 1)
+            print('epoch {} [{}/{}]'.format(epoch, i + 1, len(loader)), gpu_time, data_time, losses, top1, sep='  ')
+        done += 1
         if done == args.steps:
             break
     return done
 
 
-def validate(val_loader, model, criterion, args):
-    losses = AverageMeter('Loss', ':.4e')
-    top1 = AverageMeter('Acc@1', ':6.2f')
-    progress = ProgressMeter(len(val_loader), [losses, top1], prefix='Test: ')
-
-    # switch to evaluate mode
+def validate(loader, model, criterion, args):
+    losses, top1 = AverageMeter('loss', ':.4e'), AverageMeter('acc@1', ':.2f')
     model.eval()
     with torch.no_grad():
-        for i, (images, target) in enumerate(val_loader):
+        for images, target in loader:
             images = images.cuda(args.gpu, non_blocking=True)
             target = target.cuda(args.gpu, non_blocking=True)
             output = model(images)
-            loss = criterion(output, target)
             acc1, = accuracy(output, target, topk=(1,))
-            losses.update(loss.item(), images.size(0))
-            top1.update(acc1[0].item(), images.size(0))
+            losses.update(criterion(output, target).item(), images.size(0))
+            top1.update(acc1.item(), images.size(0))
+    average = top1.avg
     if args.distributed:
-        correct = torch.tensor([top1.sum, top1.count], device='cuda')
-        dist.all_reduce(correct, dist.ReduceOp.SUM)
-        top1.avg = (correct[0] / correct[1]).item()
-    progress.display(len(val_loader))
-    return top1.avg
+        counts = torch.tensor([top1.sum, top1.count], dtype=torch.float32, device='cuda')
+        dist.all_reduce(counts, op=dist.ReduceOp.SUM)
+        average = (counts[0] / counts[1]).item()
+    print('validation: {}  acc@1 {:.2f}'.format(losses, average))
+    return average
 
 
 def save_checkpoint(state, is_best, filename='checkpoint.pth.tar'):

@@ -2,7 +2,7 @@ import torch
 
 
 class FakeImages(torch.utils.data.Dataset):
-    """Images of which the brightest third and its colour tell the class."""
+    """Noise with one bright band; its place and colour tell the class."""
 
     def __init__(self, count, size=24, seed=0):
         self.count, self.size, self.seed = count, size, seed
@@ -21,51 +21,28 @@ class FakeImages(torch.utils.data.Dataset):
 
 
 class AverageMeter(object):
-    """Computes and stores the average and current value"""
+    """The last value of a number and its average so far."""
 
-    def __init__(self, name, fmt=':f'):
-        self.name = name
-        self.fmt = fmt
-        self.reset()
+    def __init__(self, name, fmt):
+        self.name, self.fmt = name, fmt
+        self.val = self.sum = self.count = 0
 
-    def reset(self):
-        self.val = 0
-        self.avg = 0
-        self.sum = 0
-        self.count = 0
+    @property
+    def avg(self):
+        return self.sum / max(1, self.count)
 
     def update(self, val, n=1):
         self.val = val
         self.sum += val * n
         self.count += n
-        self.avg = self.sum / self.count
 
     def __str__(self):
-        fmtstr = '{name} {val' + self.fmt + '} ({avg' + self.fmt + '})'
-        return fmtstr.format(**self.__dict__)
+        return ('{} {' + self.fmt + '} ({' + self.fmt + '})').format(self.name, self.val, self.avg)
 
 
-class ProgressMeter(object):
-    def __init__(self, num_batches, meters, prefix=""):
-        digits = len(str(num_batches))
-        self.batch_fmtstr = '[{:' + str(digits) + 'd}/' + str(num_batches) + ']'
-        self.meters = meters
-        self.prefix = prefix
-
-    def display(self, batch):
-        print('\t'.join([self.prefix + self.batch_fmtstr.format(batch)] + [str(meter) for meter in self.meters]))
-
-
+@torch.no_grad()
 def accuracy(output, target, topk=(1,)):
-    """Computes the accuracy over the k top predictions for the specified values of k"""
-    with torch.no_grad():
-        maxk = max(topk)
-        batch_size = target.size(0)
-        _, pred = output.topk(maxk, 1, True, True)
-        pred = pred.t()
-        correct = pred.eq(target.view(1, -1).expand_as(pred))
-        res = []
-        for k in topk:
-            correct_k = correct[:k].reshape(-1).float().sum(0, keepdim=True)
-            res.append(correct_k.mul_(100.0 / batch_size))
-        return res
+    """Percentage of targets among the k highest outputs, for each k."""
+    _, pred = output.topk(max(topk), dim=1)
+    hits = pred.eq(target.view(-1, 1))
+    return [hits[:, :k].any(dim=1).float().mean() * 100 for k in topk]

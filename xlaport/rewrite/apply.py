@@ -14,12 +14,12 @@ import libcst as cst
 
 from xlaport.rewrite import imports, templates
 from xlaport.rewrite.ops import (
-    AddPrelude, EditCall, EnsureImport, InsertStatement, Op, RemoveDecorator, RemoveImportedName, RemoveStatement,
+    AddPrelude, AddWithItem, EditCall, EnsureImport, InsertStatement, Op, RemoveDecorator, RemoveImportedName, RemoveStatement,
     RemoveWithItem, ReplaceExpr, ReplaceStatement, Span, UnwrapBlock, WrapExpr,
 )
 from xlaport.rewrite.spans import Located, locate
 
-STATEMENT_OPS = (RemoveStatement, ReplaceStatement, InsertStatement, UnwrapBlock, RemoveWithItem, RemoveImportedName)
+STATEMENT_OPS = (RemoveStatement, ReplaceStatement, InsertStatement, UnwrapBlock, RemoveWithItem, AddWithItem, RemoveImportedName)
 
 
 class NotRewritable(Exception):
@@ -206,11 +206,12 @@ class _Surgeon(cst.CSTTransformer):
             position += is_positional
             if not drop:
                 kept.append(arg)
+        if kept and kept[-1] is not call.args[-1]:
+            last = call.args[-1]
+            kept[-1] = kept[-1].with_changes(comma=last.comma, whitespace_after_arg=last.whitespace_after_arg)
         for name, template in op.set_keywords:
             value = templates.expression(template, {}, self.config)
-            kept = set_keyword(kept, name, value, call)
-        if kept and len(kept) < len(call.args) and call.args[-1] not in kept:
-            kept[-1] = kept[-1].with_changes(comma=call.args[-1].comma, whitespace_after_arg=call.args[-1].whitespace_after_arg)
+            kept = set_keyword(kept, name, value)
         return call.with_changes(args=kept)
 
     # -- statements
@@ -277,11 +278,24 @@ class _Surgeon(cst.CSTTransformer):
                 kept = self.with_lead(templates.statements(op.template, self.filled(op), self.config), new.leading_lines)
             elif isinstance(op, UnwrapBlock):
                 kept, carried = self.unwrapped(op, new)
-            elif isinstance(op, RemoveWithItem):
-                items = [item for index, item in enumerate(new.items) if index != op.index]
-                items[-1] = items[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
-                kept = [new.with_changes(items=items)]
+        if kept and isinstance(kept[0], cst.With) and any(isinstance(op, (RemoveWithItem, AddWithItem)) for op in ops):
+            kept, carried = self.with_other_items(ops, kept[0])
         return carried, self.joined(before, kept, after)
+
+    def with_other_items(self, ops, node: cst.With):
+        """A `with` that loses some of its context managers or gains others; its body alone when none is left."""
+        lost = {op.index for op in ops if isinstance(op, RemoveWithItem)}
+        items = [item for index, item in enumerate(node.items) if index not in lost]
+        for op in ops:
+            if isinstance(op, AddWithItem):
+                if items:
+                    items[-1] = items[-1].with_changes(comma=cst.Comma(whitespace_after=cst.SimpleWhitespace(" ")))
+                items.append(cst.WithItem(templates.expression(op.template, {}, self.config)))
+        if not items:
+            return self.unwrapped(UnwrapBlock(ops[0].span), node)
+        if items[-1] is not node.items[-1]:
+            items[-1] = items[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
+        return [node.with_changes(items=items)], []
 
     def edited_line(self, old: cst.SimpleStatementLine, new: cst.SimpleStatementLine):
         before, after, small = [], [], []
@@ -412,7 +426,7 @@ def is_only_pass(body) -> bool:
     return len(body) == 1 and isinstance(body[0], cst.SimpleStatementLine) and all(isinstance(s, cst.Pass) for s in body[0].body)
 
 
-def set_keyword(args: list[cst.Arg], name: str, value: cst.BaseExpression, call: cst.Call) -> list[cst.Arg]:
+def set_keyword(args: list[cst.Arg], name: str, value: cst.BaseExpression) -> list[cst.Arg]:
     for index, arg in enumerate(args):
         if arg.keyword is not None and arg.keyword.value == name:
             return [*args[:index], arg.with_changes(value=value), *args[index + 1:]]

@@ -97,6 +97,14 @@ class RemoveWithItem:
 
 
 @dataclass(frozen=True)
+class AddWithItem:
+    """Add a context manager at the end of a `with`."""
+
+    span: Span
+    template: str
+
+
+@dataclass(frozen=True)
 class RemoveDecorator:
     """Remove the decorator whose expression is at `span`."""
 
@@ -143,6 +151,7 @@ Op = Union[
     InsertStatement,
     UnwrapBlock,
     RemoveWithItem,
+    AddWithItem,
     RemoveDecorator,
     RemoveImportedName,
     AddPrelude,

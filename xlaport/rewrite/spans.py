@@ -31,7 +31,8 @@ class Located:
 def locate(module: cst.Module, wanted: Iterable[Span]) -> Located:
     """Find the nodes of all wanted spans in one walk. What is not found is absent from the result."""
     positions = MetadataWrapper(module, unsafe_skip_copy=True).resolve(ByteSpanPositionProvider)
-    outer = {Span(span.start, span.end) for span in wanted}
+    outer = {Span(span.start, span.end): Span(span.start, span.end) for span in wanted}
+    outer.update(inside_parentheses(module.code.encode("utf-8"), list(outer)))
     inner = [span for span in wanted if span.inner is not None]
     located = Located(module)
     starts = sorted(span.start for span in outer)
@@ -52,13 +53,25 @@ def walk(node, positions, wanted, starts, located: Located, path: list[cst.CSTNo
     if place is not None:
         span = Span(place.start, place.start + place.length)
         if span in wanted:
-            record(node, span, path, located)
+            record(node, wanted[span], path, located)
     path.append(node)
     for child in node.children:
         at = None if isinstance(child, cst.Param) else positions.get(child)  # its span leaves the default out
         if at is None or holds_any(at.start, at.start + at.length, starts):
             walk(child, positions, wanted, starts, located, path)
     path.pop()
+
+
+def inside_parentheses(code: bytes, spans: list[Span]) -> dict[Span, Span]:
+    """For `(a, b)`: the span of `a, b`, which is what libcst gives a tuple, and the span asked for."""
+    table = {}
+    for span in spans:
+        text = code[span.start : span.end]
+        if text.startswith(b"(") and text.endswith(b")"):
+            inner = text[1:-1]
+            start = span.start + 1 + len(inner) - len(inner.lstrip())
+            table[Span(start, start + len(inner.strip()))] = span
+    return table
 
 
 def holds_any(start: int, end: int, starts: list[int]) -> bool:

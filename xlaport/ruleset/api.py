@@ -17,7 +17,7 @@ from xlaport.analysis.values import Kind, Values
 from xlaport.config import Settings
 from xlaport.findings import Danger, Finding, Fix, Grade, Location, Severity
 from xlaport.rewrite.ops import (
-    AddPrelude, EditCall, EnsureImport, InsertStatement, Op, RemoveDecorator, RemoveImportedName, RemoveStatement,
+    AddPrelude, AddWithItem, EditCall, EnsureImport, InsertStatement, Op, RemoveDecorator, RemoveImportedName, RemoveStatement,
     RemoveWithItem, ReplaceExpr, ReplaceStatement, UnwrapBlock, WrapExpr,
 )
 from xlaport.ruleset.schema import Rule
@@ -75,6 +75,29 @@ class Context:
     def calls(self, *names: str) -> Iterable[ast.Call]:
         """Calls of one of these functions, in source order."""
         return (call for call in self.facts.of(ast.Call) if self.refers(call.func, *names))
+
+    def uses(self, *names: str) -> Iterable[ast.expr]:
+        """Live calls of these functions, and places that name one without calling it; a local second name is not a use."""
+        for call in self.calls(*names):
+            if not syntax.is_dead(call):
+                yield call
+        for node in self.facts.of(ast.Attribute, ast.Name):
+            called = isinstance(node.parent, ast.Call) and node.parent.func is node
+            if called or isinstance(node.parent, ast.Attribute) or not isinstance(node.ctx, ast.Load):
+                continue
+            if self.refers(node, *names) and not self.is_second_name(node) and not syntax.is_dead(node):
+                yield node
+
+    def is_second_name(self, node: ast.expr) -> bool:
+        """A name the file itself gave: the finding belongs to the place that gave it."""
+        return isinstance(node, ast.Name) and all(binding.target is None for binding in self.names.bindings(node))
+
+    def calls_of_method(self, *methods: str) -> Iterable[ast.Call]:
+        """Live calls `x.method(...)`, whatever `x` is."""
+        return (
+            call for call in self.facts.of(ast.Call)
+            if isinstance(call.func, ast.Attribute) and call.func.attr in methods and not syntax.is_dead(call)
+        )
 
     # -- findings
 
@@ -190,6 +213,24 @@ class Context:
         if len(statement.items) == 1:
             return self.unwrap(statement)
         return [RemoveWithItem(self.facts.span(statement), statement.items.index(item))]
+
+    def add_with_item(self, statement: ast.With, template: str) -> list[Op]:
+        code = self.target.expand(template)
+        return [AddWithItem(self.facts.span(statement), code), *self.imports_for(code)]
+
+    def without_element(self, element: ast.expr, if_empty: str = "") -> list[Op] | None:
+        """Take an element out of the list, tuple or set that is written around it; None when it is in none."""
+        holder = element.parent
+        if not isinstance(holder, (ast.List, ast.Tuple, ast.Set)):
+            return None
+        kept = [item for item in holder.elts if item is not element]
+        if not kept:
+            return self.replace(holder, if_empty) if if_empty else None
+        opening, closing = {ast.List: "[]", ast.Set: "{}", ast.Tuple: "()"}[type(holder)]
+        names = [f"element{index}" for index in range(len(kept))]
+        comma = "," if isinstance(holder, ast.Tuple) and len(kept) == 1 else ""
+        template = opening + ", ".join("{" + name + "}" for name in names) + comma + closing
+        return self.replace(holder, template, **dict(zip(names, kept)))
 
 
 __all__ = [

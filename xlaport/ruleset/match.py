@@ -147,6 +147,11 @@ def import_finding(context: Context, node: ast.stmt, name: str) -> Finding:
     return context.finding(node, message)
 
 
+def advice_for(context: Context, node: ast.expr) -> str:
+    names = context.names.qualified(node)
+    return advice(context.rule, names[0]) if names else context.rule.summary
+
+
 def advice(rule: Rule, name: str) -> str:
     parts = name.split(".")
     starts = (".".join(parts[:cut]) for cut in range(len(parts), 0, -1))
@@ -178,7 +183,7 @@ def unique(groups) -> list[Rule]:
 def finding_for_call(context: Context, call: ast.Call) -> Finding:
     replace = context.rule.replace
     if replace is None or context.rule.grade is Grade.MANUAL:
-        return context.finding(call)
+        return context.finding(call, advice_for(context, call.func))
     if replace.drop:
         return context.finding(call, ops=context.drop(call, replace.value))
     if replace.remove or replace.set:
@@ -189,7 +194,7 @@ def finding_for_call(context: Context, call: ast.Call) -> Finding:
 def finding_for_reference(context: Context, node: ast.expr) -> Finding:
     replace = context.rule.replace
     if replace is None or context.rule.grade is Grade.MANUAL or HOLE.search(replace.expr):
-        return context.finding(node)
+        return context.finding(node, advice_for(context, node))
     if replace.drop:
         statement = node.parent
         is_setting = isinstance(statement, ast.Assign) and node in statement.targets

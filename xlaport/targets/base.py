@@ -21,6 +21,8 @@ class Target:
     spell: dict[str, str] = field(repr=False)
     imports: dict[str, str] = field(repr=False)
     requirements: tuple[str, ...] = ()
+    companions: tuple[str, ...] = ()
+    """Packages that must match the version of torch, pinned where a project lists them."""
 
     def expand(self, template: str) -> str:
         """Put this target's spelling for `{device}`, `{sync}`, ... into a template."""

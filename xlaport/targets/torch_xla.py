@@ -17,6 +17,7 @@ IMPORTS = {
     "xla_backend": "import torch_xla.distributed.xla_backend",
     "contextlib": "import contextlib",
     "time": "import time",
+    "np": "import numpy as np",
 }
 
 XM = Target(
@@ -35,9 +36,13 @@ XM = Target(
         "world_size": "xr.world_size()",
         "device_count": "torch_xla.device_count()",
         "device_name": "xm.xla_device_kind()",
+        "memory_used": 'xm.get_memory_info()["bytes_used"] if xr.device_type() == "TPU" else 0',
+        "memory_peak": 'xm.get_memory_info()["peak_bytes_used"] if xr.device_type() == "TPU" else 0',
+        "memory_limit": 'xm.get_memory_info()["bytes_limit"] if xr.device_type() == "TPU" else 0',
     },
     imports=IMPORTS,
     requirements=("torch==2.9.*", "torch_xla[tpu]==2.9.*"),
+    companions=("torchvision==0.24.*", "torchaudio==2.9.*"),
 )
 """The spelling of the project's own guides: `xm.xla_device()` carries a DeprecationWarning since 2.8."""
 

@@ -1,0 +1,55 @@
+"""`DistributedDataParallel(model, ...)`: on XLA the optimizer step reduces, so the wrapper comes off."""
+
+import ast
+
+from xlaport.ruleset.api import Context, Mode, syntax
+
+DDP = ("torch.nn.parallel.DistributedDataParallel", "apex.parallel.DistributedDataParallel")
+CUDA_ARGUMENTS = ("device_ids", "output_device", "delay_allreduce")
+
+
+def check(context: Context):
+    for call in context.calls(*DDP):
+        if syntax.is_dead(call) or not call.args:
+            continue
+        if context.mode is Mode.KEEP:
+            yield from kept(context, call)
+        else:
+            yield context.finding(call, message(call), unwrapped(context, call))
+
+
+def message(call: ast.Call) -> str:
+    if any(keyword.arg == "find_unused_parameters" for keyword in call.keywords):
+        return "the wrapper is taken off; a parameter unused in some replicas only would hang them: use all of them everywhere"
+    return "the wrapper is taken off: xm.optimizer_step averages the gradients"
+
+
+def unwrapped(context: Context, call: ast.Call):
+    """The module itself, with its parameters broadcast once, as the wrapper's constructor did."""
+    module = call.args[0]
+    statement = syntax.statement_of(call)
+    target = target_of(statement, call)
+    is_replicated = context.mode is Mode.MP
+    if target is not None and ast.unparse(target) == ast.unparse(module):
+        if is_replicated:
+            return context.replace_statement(statement, "xm.broadcast_master_param({module})", module=module)
+        return context.remove(statement)
+    ops = context.replace(call, "{module}", module=module)
+    if is_replicated and target is not None:
+        ops += context.insert(statement, "after", "xm.broadcast_master_param({target})", target=target)
+    return ops
+
+
+def target_of(statement: ast.stmt, call: ast.Call) -> ast.expr | None:
+    if isinstance(statement, ast.Assign) and statement.value is call and len(statement.targets) == 1:
+        return statement.targets[0]
+    return None
+
+
+def kept(context: Context, call: ast.Call):
+    """`--distributed keep`: the wrapper works on the xla process group without CUDA device numbers."""
+    present = [keyword.arg for keyword in call.keywords if keyword.arg in CUDA_ARGUMENTS]
+    positions = [index for index in (1, 2) if index < len(call.args)]
+    if present or positions:
+        ops = context.edit_call(call, remove=present, positions=positions, gradient_as_bucket_view="True")
+        yield context.finding(call, "the wrapper takes no device numbers on XLA", ops)

@@ -1,0 +1,36 @@
+"""`init_process_group("nccl", ...)`."""
+
+import ast
+
+from xlaport.analysis.values import constant
+from xlaport.ruleset.api import Context, Mode, syntax
+
+
+def check(context: Context):
+    for call in context.calls("torch.distributed.init_process_group"):
+        if syntax.is_dead(call) or is_ported(call):
+            continue
+        backend = call.args[0] if call.args else keyword(call, "backend")
+        if constant(backend) == "gloo":
+            yield context.finding(call, "a gloo group given XLA tensors changes nothing and says nothing: keep it for host tensors only, and use the xla backend for the device's")
+            continue
+        yield context.finding(call, ops=ported(context, call))
+
+
+def keyword(call: ast.Call, name: str) -> ast.expr | None:
+    return next((item.value for item in call.keywords if item.arg == name), None)
+
+
+def is_ported(call: ast.Call) -> bool:
+    method = keyword(call, "init_method") or (call.args[1] if len(call.args) > 1 else None)
+    return constant(method) == "xla://"
+
+
+def ported(context: Context, call: ast.Call):
+    backend = "gloo" if context.mode is Mode.SPMD else "xla"
+    timeout = keyword(call, "timeout")
+    template, holes = f'{{func}}("{backend}", init_method="xla://"', {"func": call.func}
+    if timeout is not None:
+        template += ", timeout={timeout}"
+        holes["timeout"] = timeout
+    return [*context.replace(call, template + ")", **holes), *context.ensure("xla_backend")]

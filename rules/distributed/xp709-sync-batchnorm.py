@@ -1,0 +1,20 @@
+"""`SyncBatchNorm.convert_sync_batchnorm(model)` makes modules that refuse XLA tensors."""
+
+import ast
+
+from xlaport.ruleset.api import Context, syntax
+
+CONVERT = ("torch.nn.SyncBatchNorm.convert_sync_batchnorm", "apex.parallel.convert_syncbn_model", "timm.layers.convert_sync_batchnorm")
+
+
+def check(context: Context):
+    for call in context.calls(*CONVERT):
+        if not syntax.is_dead(call) and call.args:
+            yield context.finding(call, "SyncBatchNorm refuses XLA tensors: plain BatchNorm, statistics of each replica's own batch", plain(context, call))
+
+
+def plain(context: Context, call: ast.Call):
+    statement = call.parent
+    if isinstance(statement, ast.Assign) and len(statement.targets) == 1 and ast.unparse(statement.targets[0]) == ast.unparse(call.args[0]):
+        return context.remove(statement)
+    return context.replace(call, "{model}", model=call.args[0])

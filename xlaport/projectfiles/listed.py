@@ -1,0 +1,155 @@
+"""What has to become of the packages a file lists, whatever the kind of the file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from xlaport.findings import Danger, Finding
+from xlaport.projectfiles.packages import (
+    OTHER_FRAMEWORKS, Package, Requirement, is_newer, is_older, known, normalized, parse, pins, stays_in, torch_xla,
+)
+from xlaport.projectfiles.view import Edit, View
+
+NOT_ON_LINUX = re.compile(r"(?:sys_platform|platform_system)\s*==\s*['\"](?:darwin|win32|Darwin|Windows)")
+ON_LINUX = re.compile(r"linux", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Listed:
+    """One package of a list, at `start:end` of the file, and the edits its kind of file allows."""
+
+    requirement: Requirement
+    start: int
+    end: int
+    pin: Callable[[str], Edit] | None
+    """The edit that sets the version clause; None where the text leaves no place for one."""
+
+    add: Callable[[str], list[Edit]]
+    """The edits that list another requirement next to this one."""
+
+    remove: list[Edit] | None
+    """The edits that take it out; None where that cannot be done."""
+
+    @property
+    def name(self) -> str:
+        return self.requirement.name
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Packages that are installed together."""
+
+    items: tuple[Listed, ...]
+    optional: str = ""
+    """The name of the extra or group they are installed for; empty when they always are."""
+
+    includes_others: bool = False
+    """More packages come from another file (`-r base.txt`)."""
+
+    only_constrains: bool = False
+    locked: str = ""
+    """Why nothing may be edited: the file is generated, or its packages are pinned by hash."""
+
+
+def findings(view: View, listing: Listing, has_torch_xla: bool = False) -> Iterator[Finding]:
+    """Findings for one list. `has_torch_xla`: it is listed elsewhere for the same installation."""
+    wanted = pins(view.target)
+    family = [item for item in listing.items if item.name in wanted]
+    if not family and any(OTHER_FRAMEWORKS.match(item.name) for item in listing.items):
+        return
+    if listing.locked:
+        yield from locked(view, listing, family)
+        return
+    for item in family:
+        yield from version_findings(view, item, wanted[item.name])
+    if not has_torch_xla and not listing.only_constrains:
+        yield from missing_torch_xla(view, listing, family)
+    for item in listing.items:
+        package = known(item.name)
+        if package and not never_on_linux(item):
+            yield package_finding(view, listing, item, package)
+
+
+def never_on_linux(item: Listed) -> bool:
+    marker = item.requirement.marker
+    return bool(NOT_ON_LINUX.search(marker)) and not ON_LINUX.search(marker)
+
+
+def locked(view: View, listing: Listing, family: list[Listed]) -> Iterator[Finding]:
+    cuda_only = [item for item in listing.items if is_removable(item)]
+    first = next(iter(family or cuda_only), None)
+    if first is None:
+        return
+    also = f", and leave out {counted(len(cuda_only))} for CUDA" if cuda_only else ""
+    needed = " and ".join(view.target.requirements)
+    message = f"{listing.locked}: put {needed} into what it is made from{also}, then make it again"
+    yield view.finding("XP855", first.start, first.end, message)
+
+
+def counted(number: int) -> str:
+    return "1 package" if number == 1 else f"{number} packages"
+
+
+def version_findings(view: View, item: Listed, pin: str) -> Iterator[Finding]:
+    requirement = item.requirement
+    written = requirement_name(view, item)
+    if requirement.url or item.pin is None:
+        message = f"{written} does not come from the package index: torch_xla needs {written}{pin}"
+        yield view.finding("XP855", item.start, item.end, message)
+        return
+    if stays_in(requirement.spec, pin):
+        return
+    message = f"{written}{requirement.spec} becomes {written}{pin}, the release torch_xla is built for"
+    if is_older(requirement.spec, pin):
+        message += "; the program was held at an older one, so expect more to change than CUDA"
+    elif is_newer(requirement.spec, pin):
+        message += "; the program asked for a newer one, which torch_xla does not have"
+    yield view.finding("XP850", item.start, item.end, message, [item.pin(pin)])
+
+
+def requirement_name(view: View, item: Listed) -> str:
+    """The name as the file spells it."""
+    written = re.match(r"[\w.-]+", view.text[item.start : item.end])
+    return written[0] if written and normalized(written[0]) == item.name else item.name
+
+
+def missing_torch_xla(view: View, listing: Listing, family: list[Listed]) -> Iterator[Finding]:
+    listed = {item.name for item in family}
+    if not family or "torch-xla" in listed:
+        return
+    if "torch" not in listed and listing.includes_others:
+        return  # torch, and torch_xla with it, stand in the other file
+    anchor = min(family, key=lambda item: (item.name != "torch", never_on_linux(item), bool(item.requirement.marker)))
+    if anchor.requirement.marker and never_on_linux(anchor):
+        return
+    needed = torch_xla(view.target)
+    message = f"{needed} is added: the migrated program imports it"
+    yield view.finding("XP851", anchor.start, anchor.end, message, anchor.add(needed + marker_of(anchor)))
+
+
+def marker_of(item: Listed) -> str:
+    return f" ; {item.requirement.marker}" if item.requirement.marker else ""
+
+
+def is_removable(item: Listed) -> bool:
+    package = known(item.name)
+    return package is not None and package.removable
+
+
+def package_finding(view: View, listing: Listing, item: Listed, package: Package) -> Finding:
+    if not package.removable:
+        message = f"{item.name} {package.advice}"
+        return view.finding("XP854", item.start, item.end, message, danger=Danger.NONE if listing.optional else None)
+    if listing.optional:
+        message = f"{item.name} ({package.advice}): do not install {listing.optional!r} on a TPU machine"
+        return view.finding("XP853", item.start, item.end, message, danger=Danger.NONE)
+    if all(is_removable(other) for other in listing.items):
+        message = f"{item.name} ({package.advice}): this list is for CUDA alone, do not install it on a TPU machine"
+        return view.finding("XP853", item.start, item.end, message)
+    message = f"{item.name} is left out ({package.advice})"
+    return view.finding("XP853", item.start, item.end, message, item.remove)
+
+
+__all__ = ["Listed", "Listing", "findings", "parse"]
