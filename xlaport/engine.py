@@ -9,7 +9,7 @@ from difflib import SequenceMatcher
 from functools import lru_cache
 from pathlib import Path
 
-from xlaport import suppress
+from xlaport import residue, suppress
 from xlaport.analysis.build import Unparsable
 from xlaport.analysis.project import Project
 from xlaport.config import Settings
@@ -92,6 +92,7 @@ def findings_in(project: Project, path: Path, settings: Settings, rules: match.I
     for rule in rules.checks:
         if not rule.match.text or text_pattern(rule.match.text).search(source.text):
             found.extend(guarded(rule.check(context_for(rule)), source.name, rule.code))
+    found.extend(finding for finding in residue.findings(module, found) if settings.selects(finding.code))
     kept = (f for f in found if not silenced.silence(f.code, f.location.line, f.location.line))
     return sorted(dict.fromkeys(kept), key=lambda finding: finding.sort_key)
 

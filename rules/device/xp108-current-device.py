@@ -2,6 +2,7 @@
 
 import ast
 
+from xlaport.analysis import devices
 from xlaport.ruleset.api import Context, syntax
 
 CALLS = ("torch.cuda.current_device", "torch.accelerator.current_device_index", "torch.accelerator.current_accelerator")
@@ -18,7 +19,8 @@ def current(context: Context, call: ast.Call):
     if isinstance(attribute, ast.Attribute) and attribute.attr == "type":
         return [*context.replace(attribute, '"{device_type}"'), *context.ensure("torch_xla")]
     if context.refers(call.func, "torch.accelerator.current_accelerator") or is_place(call):
-        return context.replace(call, "{device}")
+        lazy = devices.runs_before_workers(call, context.module, context.project)
+        return context.replace(call, "{lazy_device}" if lazy else "{device}")
     return context.replace(call, "{local_rank}")
 
 

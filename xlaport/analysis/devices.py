@@ -171,8 +171,13 @@ def starts_processes(module: Module, project: Project) -> bool:
 
 
 def runs_before_workers(node: ast.AST, module: Module, project: Project) -> bool:
-    """Module-level code of a program that starts workers."""
-    return enclosing_function(node) is None and starts_processes(module, project)
+    """Module-level code of a program that starts workers, or the function that starts them."""
+    if not starts_processes(module, project):
+        return False
+    function = enclosing_function(node)
+    return function is None or any(
+        isinstance(call, ast.Call) and last_name(call.func) in {"spawn", "launch"} for call in ast.walk(function)
+    )
 
 
 def must_stay_string(module: Module, project: Project) -> bool:

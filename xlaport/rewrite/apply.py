@@ -149,6 +149,7 @@ class _Surgeon(cst.CSTTransformer):
         self.located = located
         self.config = config
         self.done: dict[int, cst.CSTNode] = {}
+        self.emptied: set[int] = set()
 
     def on_visit(self, node: cst.CSTNode) -> bool:
         return id(node) in self.located.around
@@ -254,12 +255,19 @@ class _Surgeon(cst.CSTTransformer):
             updated = updated.with_changes(footer=[*carried, *updated.footer])
         if not body and isinstance(original, cst.IndentedBlock):
             body = [cst.parse_statement("pass\n", self.config)]
+            self.emptied.add(id(original))
         return updated.with_changes(body=body)
 
     def touches(self, statement: cst.CSTNode) -> bool:
         if isinstance(statement, cst.SimpleStatementLine):
             return any(small in self.plan.statements for small in statement.body)
-        return statement in self.plan.statements
+        return statement in self.plan.statements or self.is_emptied(statement)
+
+    def is_emptied(self, statement: cst.CSTNode) -> bool:
+        """An `if` whose only statements were removed, and whose test does nothing."""
+        if not isinstance(statement, cst.If) or statement.orelse is not None or id(statement.body) not in self.emptied:
+            return False
+        return "(" not in cst.Module([]).code_for_node(statement.test)
 
     def edited(self, old, new) -> tuple[list[cst.EmptyLine], list[cst.BaseStatement]]:
         """(comment lines to carry to the next statement, what takes the place of one statement)."""
@@ -267,6 +275,8 @@ class _Surgeon(cst.CSTTransformer):
             return [], [new]
         if isinstance(old, cst.SimpleStatementLine):
             return self.edited_line(old, new)
+        if self.is_emptied(old):
+            return comments(new.leading_lines), []
         ops = self.plan.statements[old]
         before, after = self.inserted(ops)
         kept: list[cst.BaseStatement] = [self.extended(ops, new)]

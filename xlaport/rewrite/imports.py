@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import libcst as cst
 
 from xlaport.rewrite import templates
+
+USES_DEVICE = re.compile(r"\bdevice\b|\.cuda\(|\.to\(|__name__|\bmain\(")
 
 
 def add(module: cst.Module, aliases: list[str], preludes: list[str], known: dict[str, str]) -> cst.Module:
@@ -109,17 +113,13 @@ def is_docstring(line) -> bool:
 
 
 def add_preludes(body, codes: list[str], config):
-    """After the last leading import, with a blank line before."""
+    """After the last import that precedes the first use of a device, with a blank line before."""
     at = 0
     for index, line in enumerate(body):
         if is_import(line) or (index == 0 and is_docstring(line)):
             at = index + 1
-        elif not is_preamble(line) or at and not is_import_guard(line):
+        elif not is_preamble(line) or USES_DEVICE.search(cst.Module([]).code_for_node(line.with_changes(leading_lines=[]))):
             break
     lines = [line for code in codes for line in templates.statements(code, {}, config)]
     lines[0] = lines[0].with_changes(leading_lines=[cst.EmptyLine(indent=False), *lines[0].leading_lines])
     return [*body[:at], *lines, *body[at:]]
-
-
-def is_import_guard(line) -> bool:
-    return isinstance(line, (cst.Try, cst.If)) and "import " in cst.Module([]).code_for_node(line)

@@ -75,19 +75,12 @@ def matched_references(built: Index, view: Context, context_for) -> Iterator[Fin
         if is_called(node) or isinstance(node.parent, ast.Attribute) or not isinstance(node.ctx, ast.Load):
             continue
         for rule in unique(lookup(built.references, name) for name in view.names.qualified(node)):
-            if not is_alias(view, node) and not is_dead(node):
+            if not view.is_second_name(node) and not is_dead(node):
                 yield finding_for_reference(context_for(rule), node)
 
 
 def is_called(node: ast.expr) -> bool:
     return isinstance(node.parent, ast.Call) and node.parent.func is node
-
-
-def is_alias(view: Context, node: ast.expr) -> bool:
-    """A use of a local second name: the finding belongs to the place that made it."""
-    if not isinstance(node, ast.Name):
-        return False
-    return all(binding.target is None for binding in view.names.bindings(node))
 
 
 def matched_imports(built: Index, view: Context, context_for) -> Iterator[Finding]:
@@ -117,7 +110,7 @@ def matched_libraries(built: Index, view: Context, context_for) -> Iterator[Find
         for rule, name in unique_pairs(built, view, imported(node)):
             yield import_finding(context_for(rule), node, name)
     for node in view.facts.of(ast.Attribute, ast.Name):
-        if isinstance(node.parent, ast.Attribute) or not isinstance(node.ctx, ast.Load) or is_alias(view, node) or is_dead(node):
+        if isinstance(node.parent, ast.Attribute) or not isinstance(node.ctx, ast.Load) or view.is_second_name(node) or is_dead(node):
             continue
         for rule, name in unique_pairs(built, view, view.names.qualified(node)):
             yield context_for(rule).finding(node.parent if is_called(node) else node, advice(rule, name))

@@ -16,6 +16,7 @@ IMPORTS = {
     "met": "import torch_xla.debug.metrics as met",
     "xla_backend": "import torch_xla.distributed.xla_backend",
     "contextlib": "import contextlib",
+    "functools": "import functools",
     "time": "import time",
     "np": "import numpy as np",
 }

@@ -1,0 +1,117 @@
+"""What no rule speaks of: every remaining token that says CUDA is named, so that the report is complete.
+
+Identifiers of the user's own (`use_cuda`) and texts that mention CUDA mean nothing to the runtime: they
+are listed as kept. References into CUDA-only modules that no rule knows are work left for a person.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from xlaport.analysis.facts import FUNCTIONS, is_docstring
+from xlaport.analysis.project import Module
+from xlaport.findings import Danger, Finding, Location, Severity
+
+WORDS = re.compile(
+    r"cuda|cudnn|cublas|nccl|nvtx|nvidia|\bapex\b|xformers|flash_attn|flash_attention_2|bitsandbytes|deepspeed|triton|pynvml|cupy|tensorrt",
+    re.IGNORECASE,
+)
+UNKNOWN_CODE, UNKNOWN_NAME = "XP900", "unknown-cuda-reference"
+KEPT_CODE, KEPT_NAME = "XP901", "kept-cuda-name"
+CUDA_MODULES = ("torch.cuda", "torch.backends.cudnn", "torch.backends.cuda", "torch.distributed.nccl", "apex", "deepspeed", "triton", "cupy", "pynvml")
+
+
+def findings(module: Module, known: list[Finding]) -> Iterator[Finding]:
+    """Findings for lines that say CUDA in code and have no finding yet."""
+    if not WORDS.search(module.source.text):
+        return
+    spoken = {line for f in known for line in range(f.location.line, f.location.end_line + 1)}
+    seen: set[tuple[int, str]] = set()
+    for node, word, line in mentions(module):
+        if line in spoken or (line, word) in seen:
+            continue
+        seen.add((line, word))
+        yield finding_for(module, node, word, line)
+
+
+def mentions(module: Module) -> Iterator[tuple[ast.AST, str, int]]:
+    """(node, identifier or text, line) of every identifier and string that matches `WORDS`."""
+    facts = module.facts
+    for node in facts.of(ast.Name):
+        yield from matching(node, node.id, node.lineno)
+    for node in facts.of(ast.Attribute):
+        yield from matching(node, node.attr, node.end_lineno)
+    for node in facts.of(ast.arg, ast.keyword):
+        yield from matching(node, node.arg or "", node.lineno)
+    for node in facts.of(*FUNCTIONS, ast.ClassDef):
+        yield from matching(node, node.name, node.lineno)
+    for node in facts.of(ast.alias):
+        for word in (node.name, node.asname or ""):
+            yield from matching(node, word, node.lineno)
+    for node in facts.of(ast.ImportFrom):
+        yield from matching(node, node.module or "", node.lineno)
+    for node in facts.of(ast.Global, ast.Nonlocal):
+        for name in node.names:
+            yield from matching(node, name, node.lineno)
+    for node in facts.of(ast.Constant):
+        if isinstance(node.value, (str, bytes)) and not is_docstring(node):
+            yield from in_text(module, node)
+
+
+def matching(node: ast.AST, word: str, line: int) -> Iterator[tuple[ast.AST, str, int]]:
+    if WORDS.search(word):
+        yield node, word, line
+
+
+def in_text(module: Module, node: ast.Constant) -> Iterator[tuple[ast.AST, str, int]]:
+    """Every line of a string that matches, and the line on which a string of several lines starts."""
+    value = node.value if isinstance(node.value, str) else node.value.decode("latin-1")
+    if not WORDS.search(value):
+        return
+    lines = module.source.text.splitlines()
+    numbers = [n for n in range(node.lineno, node.end_lineno + 1) if n <= len(lines) and WORDS.search(lines[n - 1])]
+    for number in dict.fromkeys([*numbers, *([node.lineno] if not numbers or node.end_lineno > node.lineno else [])]):
+        yield node, shortened(value), number
+
+
+def shortened(value: str) -> str:
+    text = " ".join(value.split())
+    return repr(text if len(text) <= 40 else text[:37] + "...")
+
+
+def finding_for(module: Module, node: ast.AST, word: str, line: int) -> Finding:
+    place = Location(line, getattr(node, "col_offset", 0) + 1, line, getattr(node, "col_offset", 0) + 1)
+    reference = cuda_reference(module, node)
+    if reference:
+        return Finding(
+            UNKNOWN_CODE, UNKNOWN_NAME, module.source.name, place,
+            f"`{reference}` has no known XLA form: look it up, or take it out", Severity.ERROR, Danger.LOUD,
+        )
+    return Finding(
+        KEPT_CODE, KEPT_NAME, module.source.name, place, word, Severity.NOTE, Danger.NONE, is_idiom=False,
+    )
+
+
+def cuda_reference(module: Module, node: ast.AST) -> str:
+    """The CUDA-only name a node refers to or imports; empty for names of the user's own."""
+    names: list[str] = []
+    if isinstance(node, (ast.Name, ast.Attribute)):
+        names = list(module.names.qualified(node))
+        if isinstance(node, ast.Name) and not is_import(module, node):
+            return ""
+    elif isinstance(node, ast.alias):
+        base = getattr(node.parent, "module", None)
+        names = [f"{base}.{node.name}" if base else node.name]
+    elif isinstance(node, ast.ImportFrom) and not node.level:
+        names = [node.module or ""]
+    return next((name for name in names if is_cuda_only(name)), "")
+
+
+def is_import(module: Module, node: ast.Name) -> bool:
+    return any(binding.target for binding in module.names.bindings(node))
+
+
+def is_cuda_only(name: str) -> bool:
+    return any(name == root or name.startswith(root + ".") for root in CUDA_MODULES)
