@@ -3,14 +3,14 @@ import torch
 
 
 class TokenStream:
-    """Each token is a fixed function of the two before it, plus a little noise."""
+    """Each token is a fixed function of the one before it, plus a little noise."""
 
     def __init__(self, vocab_size, seed, length=20000):
         self.rng = np.random.default_rng(seed)
         noise = self.rng.integers(0, 3, size=length)
         self.tokens = np.zeros(length, dtype=np.int64)
-        for t in range(2, length):
-            self.tokens[t] = (3 * self.tokens[t - 1] + self.tokens[t - 2] + 1 + noise[t]) % vocab_size
+        for t in range(1, length):
+            self.tokens[t] = (5 * self.tokens[t - 1] + 1 + noise[t]) % vocab_size
 
     def batch(self, size, block):
         starts = self.rng.integers(0, len(self.tokens) - block - 1, size=size)

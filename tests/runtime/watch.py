@@ -106,12 +106,13 @@ def install() -> None:
 
         cpu_shim.install()
     watch = Watch()
-    backward, scale = torch.Tensor.backward, torch.amp.GradScaler.scale
+    backward, scale = torch.autograd.backward, torch.amp.GradScaler.scale
 
-    def watched_backward(self, *args, **kwargs):
-        if self.numel() == 1:
-            watch.backward(self)
-        return backward(self, *args, **kwargs)
+    # Not Tensor.backward: under a function mode (torch.set_default_device, the shim) it calls itself once more.
+    def watched_backward(tensors, *args, **kwargs):
+        if isinstance(tensors, torch.Tensor) and tensors.numel() == 1:
+            watch.backward(tensors)
+        return backward(tensors, *args, **kwargs)
 
     def watched_scale(self, outputs):
         result = scale(self, outputs)
@@ -119,6 +120,6 @@ def install() -> None:
             result._xlaport_scale = self._scale.detach().clone()
         return result
 
-    torch.Tensor.backward, torch.amp.GradScaler.scale = watched_backward, watched_scale
+    torch.autograd.backward, torch.amp.GradScaler.scale = watched_backward, watched_scale
     optimizers.register_optimizer_step_pre_hook(lambda optimizer, args, kwargs: watch.before_step(optimizer))
     optimizers.register_optimizer_step_post_hook(lambda optimizer, args, kwargs: watch.after_step(optimizer))

@@ -21,6 +21,7 @@ SAMPLES = 24
 """Calls measured for an operator; more samples are thinned out evenly."""
 
 INPLACE_SAMPLES = 4
+MODULE_SAMPLES = 12
 _DTYPES = (torch.float32, torch.int64, torch.bool, torch.complex64)
 _CPU = torch.device("cpu")
 
@@ -104,9 +105,11 @@ def _with_device(kwargs: dict[str, Any]) -> dict[str, Any]:
 
 def operator_apis(info: Any) -> tuple[str, ...]:
     names = [info.name, *(alias.name for alias in info.aliases)]
-    functions = [f"torch.{name}" for name in names if _resolves(f"torch.{name}")]
-    methods = [f"torch.Tensor.{name}" for name in names if _resolves(f"torch.Tensor.{name}")]
-    return tuple(functions + methods)
+    plain = info.name.removeprefix("nn.functional.")
+    if plain in dir(torch.ops.aten):
+        names.append(plain)
+    candidates = [f"{prefix}.{name}" for prefix in ("torch", "torch.Tensor") for name in dict.fromkeys(names)]
+    return tuple(filter(_resolves, candidates))
 
 
 def _resolves(qualified: str) -> bool:
@@ -117,8 +120,9 @@ def _resolves(qualified: str) -> bool:
 
 
 def inplace_apis(info: Any) -> tuple[str, ...]:
-    names = [f"{prefix}.{info.name}_" for prefix in ("torch", "torch.Tensor")]
-    return tuple(name for name in names if "." not in info.name and _resolves(name))
+    bases = [name for name in (info.name, *(alias.name for alias in info.aliases)) if "." not in name]
+    names = [f"{prefix}.{base}_" for base in bases for prefix in ("torch", "torch.Tensor")]
+    return tuple(filter(_resolves, names))
 
 
 def _run_sample(function: Callable[..., Any]) -> Callable[[Any, torch.device], Any]:
@@ -174,7 +178,8 @@ def _run_module(inputs: Any, device: torch.device) -> Any:
 def module_calls(info: Any) -> list[Call]:
     torch.manual_seed(0)
     samples = info.module_inputs_func(info, device="cpu", dtype=torch.float32, requires_grad=True, training=True)
-    return [_module_call(info, sample) for sample in samples if sample.forward_input is not None]
+    runnable = [sample for sample in samples if sample.forward_input is not None]
+    return [_module_call(info, sample) for sample in thinned(runnable, MODULE_SAMPLES)]
 
 
 def _module_call(info: Any, sample: Any) -> Call:

@@ -49,6 +49,9 @@ class Listing:
     """More packages come from another file (`-r base.txt`)."""
 
     only_constrains: bool = False
+    other_index: str = ""
+    """An index that takes the place of the package index and may not have torch_xla."""
+
     locked: str = ""
     """Why nothing may be edited: the file is generated, or its packages are pinned by hash."""
 
@@ -119,12 +122,16 @@ def missing_torch_xla(view: View, listing: Listing, family: list[Listed]) -> Ite
     listed = {item.name for item in family}
     if not family or "torch-xla" in listed:
         return
-    if "torch" not in listed and listing.includes_others:
-        return  # torch, and torch_xla with it, stand in the other file
+    if "torch" not in listed and (listing.includes_others or listing.optional):
+        return  # torch, and torch_xla with it, stand in the other list
     anchor = min(family, key=lambda item: (item.name != "torch", never_on_linux(item), bool(item.requirement.marker)))
     if anchor.requirement.marker and never_on_linux(anchor):
         return
     needed = torch_xla(view.target)
+    if listing.other_index:
+        message = f"{needed} is needed as well, and {listing.other_index} does not have it: install it from the package index"
+        yield view.finding("XP851", anchor.start, anchor.end, message)
+        return
     message = f"{needed} is added: the migrated program imports it"
     yield view.finding("XP851", anchor.start, anchor.end, message, anchor.add(needed + marker_of(anchor)))
 

@@ -49,6 +49,11 @@ def parse(text: str) -> Requirement | None:
     )
 
 
+def clause_like(spec: str, clause: str) -> str:
+    """The clause, with a blank behind its operator where `spec` has one."""
+    return clause.replace("==", "== ") if re.match(r"[<>=!~]+\s", spec) else clause
+
+
 # -- versions
 
 
@@ -157,5 +162,9 @@ def known(name: str) -> Package | None:
 
 CUDA_INDEX = re.compile(r"download\.pytorch\.org/(?:whl/(?:nightly/|test/)?(?:cu\d+|torch_stable|torch_nightly|lts)|whl/?(?=[\s'\"]|$))")
 """Where the CUDA wheels of torch lie. `whl/cpu` is not among them."""
+
+CPU_INDEX = re.compile(r"download\.pytorch\.org/whl/(?:nightly/|test/)?cpu")
+ONLY_INDEX = frozenset({"-i", "--index-url", "--default-index"})
+"""Options that put another index in the place of the package index."""
 
 CUDA_WHEELS_ELSEWHERE = re.compile(r"https?://\S*(?:[+/_-]cu1\d\d|pypi\.ngc\.nvidia\.com|pypi\.nvidia\.com|/cuda)", re.IGNORECASE)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from xlaport.findings import Finding
 from xlaport.projectfiles import listed, python_version
 from xlaport.projectfiles.listed import Listed, Listing
-from xlaport.projectfiles.packages import CUDA_INDEX, Requirement, normalized, parse
+from xlaport.projectfiles.packages import CUDA_INDEX, Requirement, clause_like, normalized, parse
 from xlaport.projectfiles.requirements import tail
 from xlaport.projectfiles.toml_values import Value, values
 from xlaport.projectfiles.view import Edit, View
@@ -76,7 +76,7 @@ def in_array(view: View, value: Value) -> Listed | None:
         return None
 
     def pin(clause: str) -> Edit:
-        return Edit(value.start + requirement.spec_start, value.start + requirement.spec_end, clause)
+        return Edit(value.start + requirement.spec_start, value.start + requirement.spec_end, clause_like(requirement.spec, clause))
 
     def add(needed: str) -> list[Edit]:
         return new_element(view, value, needed)

@@ -42,6 +42,8 @@ class Level:
     column: int
     is_sequence: bool
     key: str | None = None
+    is_filled: bool = False
+    """The key has its value: nothing can stand below it."""
 
     @property
     def place(self) -> tuple[int, bool]:
@@ -123,12 +125,13 @@ class Scanner:
                 raise Malformed("a line that is neither key nor element")
             return self.value(position, self.columns(start, position))
         self.enter(Level(position - start, False))
-        self.levels[-1].key = unquoted(key["key"])
+        self.levels[-1].key, self.levels[-1].is_filled = unquoted(key["key"]), False
         position = key.end()
         position += len(text[position : self.end_of_line(position)]) - len(text[position : self.end_of_line(position)].lstrip(" \t"))
         position = self.after_properties(position)
         if self.is_blank(position):
             return self.end_of_line(position) + 1
+        self.levels[-1].is_filled = True
         return self.value(position, self.levels[-1].column)
 
     def columns(self, start: int, position: int) -> int:
@@ -136,16 +139,16 @@ class Scanner:
 
     def enter(self, level: Level) -> None:
         """Closes the collections that end here; the line continues one that is open, or opens one below a key."""
+        closed = False
         while self.levels and self.levels[-1].place > level.place:
             self.levels.pop()
+            closed = True
         if self.levels and self.levels[-1].place == level.place:
             return
-        if self.levels and level.column < self.levels[-1].column:
+        if closed:
             raise Malformed("indentation that fits no collection above")
-        if self.levels and not self.levels[-1].is_sequence and self.levels[-1].key is None:
+        if self.levels and self.levels[-1].is_filled:
             raise Malformed("indentation without a key above")
-        if not self.levels and self.found and level.column > 0 and not level.is_sequence:
-            pass
         self.levels.append(level)
 
     def value(self, position: int, column: int) -> int:
@@ -166,7 +169,7 @@ class Scanner:
                 raise Malformed("a quote that is not closed")
             self.add(found.start() + 1, found.end() - 1, character, False, self.path())
             return self.rest_is_blank(found.end())
-        if character in "%@`":
+        if character in "%@`" or self.is_dash(position):
             raise Malformed(f"a value that starts with {character}")
         end = PLAIN_END.search(text, position).start()
         while text[end - 1] in " \t":

@@ -56,10 +56,15 @@ def walk(node, positions, wanted, starts, located: Located, path: list[cst.CSTNo
             record(node, wanted[span], path, located)
     path.append(node)
     for child in node.children:
-        at = None if isinstance(child, cst.Param) else positions.get(child)  # its span leaves the default out
+        at = None if has_more_than_its_span(child) else positions.get(child)
         if at is None or holds_any(at.start, at.start + at.length, starts):
             walk(child, positions, wanted, starts, located, path)
     path.pop()
+
+
+def has_more_than_its_span(node: cst.CSTNode) -> bool:
+    """libcst leaves the default out of a parameter's span, and decorators out of a definition's."""
+    return isinstance(node, cst.Param) or isinstance(node, (cst.FunctionDef, cst.ClassDef)) and bool(node.decorators)
 
 
 def inside_parentheses(code: bytes, spans: list[Span]) -> dict[Span, Span]:

@@ -10,10 +10,10 @@ from difflib import unified_diff
 from enum import Enum
 from pathlib import Path
 
-from xlaport import engine
+from xlaport import engine, projectfiles
 from xlaport.analysis.project import Project
-from xlaport.config import DISTRIBUTED, Settings
-from xlaport.findings import Grade
+from xlaport.config import Settings
+from xlaport.findings import Finding, Grade
 from xlaport.ruleset import load, match
 from xlaport.ruleset.schema import Rule
 from xlaport.source import SourceFile
@@ -22,7 +22,8 @@ FENCE = re.compile(r"^```(?P<info>[^\n]*)\n(?P<code>.*?)^```[ \t]*$", re.MULTILI
 MARKER = re.compile(r"[ \t]*# finds: (?P<codes>[\w, ]+?)[ \t]*$", re.MULTILINE)
 EDITS = frozenset(Grade) - {Grade.MANUAL}
 ROOT = Path("example")
-ONLY_FILE = "main.py"
+FILE_NAMES = {"python": "main.py", "requirements": "requirements.txt"}
+"""The file a block stands for when it does not say, by its language."""
 
 
 class Outcome(str, Enum):
@@ -60,6 +61,7 @@ class Problem:
 class Block:
     """A fenced block: `kind` is before, after or ok; `line` is that of its first line of code."""
 
+    language: str
     kind: str
     options: dict[str, str]
     code: str
@@ -67,7 +69,11 @@ class Block:
 
     @property
     def file(self) -> str:
-        return self.options.get("file", ONLY_FILE)
+        return self.options.get("file") or FILE_NAMES.get(self.language, self.language)
+
+    @property
+    def is_python(self) -> bool:
+        return self.file.endswith(".py")
 
     @property
     def text(self) -> str:
@@ -91,7 +97,8 @@ class Example:
 
     @property
     def settings(self) -> dict[str, str]:
-        return {"distributed": self.given[0].options.get("distributed", DISTRIBUTED[0])}
+        """The settings an info string may change: `distributed=mp`, `spelling=2.x`."""
+        return {name: value for name, value in self.given[0].options.items() if name in {"distributed", "spelling"}}
 
     def takes(self, block: Block) -> bool:
         """Does a block continue this example, rather than start the next?"""
@@ -106,7 +113,7 @@ def check_page(path: Path) -> list[Problem]:
     rule = load.load(path)
     blocks = list(blocks_of(path))
     if not any(block.kind == "before" for block in blocks):
-        return [Problem(Outcome.MISSING, path, 1, "the page has no `python before` block")]
+        return [Problem(Outcome.MISSING, path, 1, "the page has no `before` block")]
     if blocks[0].kind == "after":
         return [Problem(Outcome.WRONG, path, blocks[0].line, "an `after` block without a `before`")]
     return [problem for example in examples(blocks) for problem in check(rule, example)]
@@ -116,10 +123,10 @@ def blocks_of(path: Path) -> Iterator[Block]:
     text = path.read_text(encoding="utf-8")
     for fence in FENCE.finditer(text):
         language, *words = fence["info"].split() or [""]
-        if language != "python" or not words or words[0] not in {"before", "after", "ok"}:
+        if not words or words[0] not in {"before", "after", "ok"}:
             continue
         options = dict(word.partition("=")[::2] for word in words[1:])
-        yield Block(words[0], options, fence["code"], text.count("\n", 0, fence.start("code")) + 1)
+        yield Block(language, words[0], options, fence["code"], text.count("\n", 0, fence.start("code")) + 1)
 
 
 def examples(blocks: list[Block]) -> list[Example]:
@@ -133,19 +140,38 @@ def examples(blocks: list[Block]) -> list[Example]:
 
 def check(rule: Rule, example: Example) -> Iterator[Problem]:
     """Runs only this rule, with edits of every grade; groups of edits do not matter to a single rule."""
-    settings = Settings(select=(rule.code,), **example.settings)
-    rules = match.index((rule,))
-    project = Project(ROOT, {ROOT / block.file: source_of(block.file, block.text) for block in example.given})
+    run = Run(match.index((rule,)), engine.Selection(Settings(select=(rule.code,), **example.settings), EDITS))
+    sources = {ROOT / block.file: source_of(block.file, block.text) for block in example.given}
+    project = Project(ROOT, dict(sources))
     for block in example.given:
-        yield from misplaced(rule, block, engine.findings_in(project, ROOT / block.file, settings, rules))
-    yield from rewrites(rule, example, project, engine.Selection(settings, EDITS), rules)
+        yield from misplaced(rule, block, run.findings_in(project, block))
+    yield from rewrites(rule, example, project, run)
+
+
+@dataclass(frozen=True)
+class Run:
+    """Only the rule under test, on Python files and on the other files of a project."""
+
+    rules: match.Index
+    selection: engine.Selection
+
+    def findings_in(self, project: Project, block: Block) -> list[Finding]:
+        path = ROOT / block.file
+        if block.is_python:
+            return engine.findings_in(project, path, self.selection.settings, self.rules)
+        return projectfiles.findings_in(project.sources[path], self.selection)
+
+    def migrate(self, project: Project) -> dict[Path, engine.FileChange]:
+        changes = engine.migrate(project, self.selection, rules=self.rules)
+        others = [path for path in project.sources if path not in changes]
+        return changes | {path: projectfiles.migrate(project.sources[path], self.selection) for path in others}
 
 
 def source_of(name: str, text: str) -> SourceFile:
     return SourceFile.from_bytes(ROOT / name, name, text.encode())
 
 
-def misplaced(rule: Rule, block: Block, findings) -> Iterator[Problem]:
+def misplaced(rule: Rule, block: Block, findings: list[Finding]) -> Iterator[Problem]:
     expected = block.marked(rule.code)
     found = {finding.location.line: finding for finding in findings if finding.code == rule.code}
     lines = block.text.splitlines()
@@ -158,11 +184,11 @@ def misplaced(rule: Rule, block: Block, findings) -> Iterator[Problem]:
             yield Problem(Outcome.WRONG, rule.path, block.line + finding.location.line - 1, finding.message)
 
 
-def rewrites(rule: Rule, example: Example, project: Project, selection: engine.Selection, rules: match.Index) -> Iterator[Problem]:
+def rewrites(rule: Rule, example: Example, project: Project, run: Run) -> Iterator[Problem]:
     """A block without an `after` must stay as it is."""
     wanted = {block.file: block for block in example.given} | {block.file: block for block in example.expected}
     try:
-        changes = engine.migrate(project, selection, rules=rules)
+        changes = run.migrate(project)
     except AssertionError as error:
         yield Problem(Outcome.UNSTABLE, rule.path, example.given[0].line, str(error))
         return
@@ -173,8 +199,9 @@ def rewrites(rule: Rule, example: Example, project: Project, selection: engine.S
             yield Problem(Outcome.WRONG, rule.path, block.line, change.refused)
         if text != block.text:
             yield Problem(Outcome.WRONG, rule.path, block.line, "the edits give\n" + difference(block.text, text))
-        yield from unparsable(rule, block)
-    again = engine.migrate(Project(ROOT, {path: change.after for path, change in changes.items()}), selection, rules=rules)
+        if block.is_python:
+            yield from unparsable(rule, block)
+    again = run.migrate(Project(ROOT, {path: change.after for path, change in changes.items()}))
     for path, change in again.items():
         if change.after.raw != change.before.raw:
             shown = difference(change.before.text, change.after.text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from xlaport.analysis.facts import FUNCTIONS, ancestors, is_dead
 from xlaport.analysis.training import contains
@@ -24,6 +24,9 @@ class Index:
     references: dict[str, list[Rule]] = field(default_factory=dict)
     imports: dict[str, list[Rule]] = field(default_factory=dict)
     libraries: dict[str, list[Rule]] = field(default_factory=dict)
+    library_words: re.Pattern[str] = re.compile(r"(?!)")
+    """A text without one of these words names no library."""
+
     checks: list[Rule] = field(default_factory=list)
 
 
@@ -38,7 +41,8 @@ def index(rules: tuple[Rule, ...]) -> Index:
                 table.setdefault(name, []).append(rule)
         if rule.check is not None:
             built.checks.append(rule)
-    return built
+    words = sorted({name.rpartition(".")[2] for name in built.libraries})
+    return replace(built, library_words=re.compile(rf"\b(?:{'|'.join(words)})\b")) if words else built
 
 
 def lookup(table: dict[str, list[Rule]], name: str) -> list[Rule]:
@@ -104,15 +108,18 @@ def rules_above(table: dict[str, list[Rule]], name: str) -> list[Rule]:
 
 def matched_libraries(built: Index, view: Context, context_for) -> Iterator[Finding]:
     """Imports of a library, and each expression that names something of it."""
-    if not built.libraries:
+    if not built.library_words.search(view.module.source.text):
         return
     for node in view.facts.of(ast.Import, ast.ImportFrom):
         for rule, name in unique_pairs(built, view, imported(node)):
             yield import_finding(context_for(rule), node, name)
     for node in view.facts.of(ast.Attribute, ast.Name):
-        if isinstance(node.parent, ast.Attribute) or not isinstance(node.ctx, ast.Load) or view.is_second_name(node) or is_dead(node):
+        if isinstance(node.parent, ast.Attribute) or not isinstance(node.ctx, ast.Load):
             continue
-        for rule, name in unique_pairs(built, view, view.names.qualified(node)):
+        pairs = unique_pairs(built, view, view.names.qualified(node))
+        if not pairs or view.is_second_name(node) or is_dead(node):
+            continue
+        for rule, name in pairs:
             yield context_for(rule).finding(node.parent if is_called(node) else node, advice(rule, name))
 
 

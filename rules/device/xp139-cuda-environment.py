@@ -1,0 +1,89 @@
+"""Environment variables that only CUDA, cuDNN or NCCL read."""
+
+import ast
+import re
+
+from xlaport.ruleset.api import Context, Danger, Grade, Severity, syntax
+
+VARIABLE = re.compile(r"CUDA|NCCL|CUDNN|CUBLAS|NVIDIA")
+SETTERS = {"os.environ.setdefault", "os.putenv", "os.environ.pop", "os.unsetenv", "os.environ.__setitem__"}
+READERS = {"os.environ.get", "os.getenv"}
+READ = r"(?:environ(?:\.get)?\s*[\[(]|getenv\()\s*['\"]{name}['\"](?!\s*\]\s*=[^=])|['\"]{name}['\"]\s+(?:not\s+)?in\s+(?:os\.)?environ"
+
+
+def check(context: Context):
+    for node in context.facts.of(ast.Constant):
+        if not isinstance(node.value, str) or not VARIABLE.search(node.value) or syntax.is_dead(node):
+            continue
+        statement = setting(context, node)
+        if statement is not None:
+            yield set_finding(context, node, statement)
+        elif is_reading(context, node) and not is_in_setting_of_itself(context, node):
+            yield context.finding(
+                node, f"{node.value} is not set on a TPU machine: decide what the program is to do without it",
+                danger=Danger.SILENT, severity=Severity.WARNING,
+            )
+
+
+def setting(context: Context, node: ast.Constant) -> ast.stmt | None:
+    """The statement that sets or unsets the variable, and does nothing else."""
+    place = node.parent
+    if isinstance(place, ast.Subscript) and place.slice is node and context.refers(place.value, "os.environ"):
+        statement = place.parent
+        if isinstance(statement, ast.Assign) and statement.targets == [place]:
+            return statement
+        return statement if isinstance(statement, ast.Delete) and statement.targets == [place] else None
+    if isinstance(place, ast.Call) and place.args[:1] == [node] and context.refers(place.func, *SETTERS) and isinstance(place.parent, ast.Expr):
+        return place.parent
+    return None
+
+
+def set_finding(context: Context, node: ast.Constant, statement: ast.stmt):
+    name = node.value
+    if not belongs_to_torch(context):
+        return context.finding(statement, f"sets {name}, in a program without torch", is_idiom=False)
+    if name == "CUDA_VISIBLE_DEVICES" and isinstance(statement, ast.Assign) and hides_devices(statement.value):
+        quote = context.text(node)[0]
+        ops = [*context.replace(node, f"{quote}PJRT_DEVICE{quote}"), *context.replace(statement.value, f"{quote}CPU{quote}")]
+        return context.finding(statement, "hides the GPUs, but not the TPU", ops, grade=Grade.REQUIRED, danger=Danger.SILENT)
+    if is_read(context, name):
+        return context.finding(statement, f"sets {name}, which XLA does not read but this program does")
+    return context.finding(statement, f"nothing in XLA reads {name}", context.remove(statement))
+
+
+def hides_devices(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) and value.value in ("", "-1", "none", "None")
+
+
+def is_reading(context: Context, node: ast.Constant) -> bool:
+    place = node.parent
+    if isinstance(place, ast.Subscript):
+        return place.slice is node and context.refers(place.value, "os.environ")
+    if isinstance(place, ast.Call):
+        return place.args[:1] == [node] and context.refers(place.func, *READERS, *SETTERS)
+    return isinstance(place, ast.Compare) and any(context.refers(part, "os.environ") for part in place.comparators)
+
+
+def is_in_setting_of_itself(context: Context, node: ast.Constant) -> bool:
+    """`os.environ[X] = os.environ.get(X, "0")`, and a test before the setting: `if X not in os.environ:`."""
+    statement = syntax.statement_of(node)
+    inner = statement.body if isinstance(statement, ast.If) and any(part is node for part in ast.walk(statement.test)) else [statement]
+    return all(
+        any(isinstance(part, ast.Constant) and part.value == node.value and setting(context, part) is one for part in ast.walk(one))
+        for one in inner
+    )
+
+
+def is_read(context: Context, name: str) -> bool:
+    if any(part.value == name and is_reading(context, part) and setting(context, part) is None and not is_in_setting_of_itself(context, part)
+           for part in context.facts.of(ast.Constant)):
+        return True
+    pattern = re.compile(READ.replace("{name}", re.escape(name)))
+    own = context.module.source.path
+    others = context.project.program(own) - {own}
+    return any(pattern.search(context.project.sources[path].text) for path in others)
+
+
+def belongs_to_torch(context: Context) -> bool:
+    own = context.module.source.path
+    return any("torch" in context.project.sources[path].text for path in (own, *context.project.program(own)))

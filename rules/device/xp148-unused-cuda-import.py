@@ -1,0 +1,62 @@
+"""Imports of CUDA modules whose last use is gone."""
+
+import ast
+import re
+
+from xlaport.ruleset.api import Context, syntax
+
+MODULES = (
+    "torch.cuda", "torch.backends.cudnn", "torch.backends.cuda", "nvtx", "torch.nn.attention.SDPBackend",
+    "torch.nn.attention.sdpa_kernel", "torch.nn.parallel.DistributedDataParallel", "torch.nn.parallel.DataParallel",
+    "torch.nn.DataParallel", "torch.nn.SyncBatchNorm", "torch.amp.GradScaler", "torch.profiler.ProfilerActivity",
+)
+
+
+def check(context: Context):
+    path = context.module.source.path
+    if path.name == "__init__.py":
+        return
+    used = names_used(context)
+    for node in context.facts.of(ast.Import, ast.ImportFrom):
+        for alias in node.names:
+            bound = alias.asname or alias.name
+            if is_ours(node, alias) and bound.split(".")[0] not in used and not is_kept(context, node, bound):
+                yield context.finding(node, f"`{bound}` is imported and not used", context.drop_imported(node, bound), is_idiom=False)
+
+
+def is_ours(node: ast.Import | ast.ImportFrom, alias: ast.alias) -> bool:
+    """`import torch.cuda` binds `torch`, which is another matter than the module."""
+    if isinstance(node, ast.Import):
+        name = alias.name
+        if alias.asname is None and "." in name:
+            return False
+    elif node.level:
+        return False
+    else:
+        name = f"{node.module}.{alias.name}"
+    return any(name == module or name.startswith(module + ".") for module in MODULES)
+
+
+def names_used(context: Context) -> set[str]:
+    """Identifiers in code, and words in strings, which may be annotations or `__all__`."""
+    used = {node.id for node in context.facts.of(ast.Name)}
+    for node in context.facts.of(ast.Global, ast.Nonlocal):
+        used.update(node.names)
+    for node in context.facts.of(ast.Constant):
+        if isinstance(node.value, str) and not syntax.is_docstring(node):
+            used.update(re.findall(r"\w+", node.value))
+    return used
+
+
+def is_kept(context: Context, node: ast.stmt, bound: str) -> bool:
+    """Marked as kept on purpose, below a failing import's `try`, or imported by another file from here."""
+    lines = context.module.source.text.splitlines()[node.lineno - 1:node.end_lineno]
+    if any("noqa" in line for line in lines):
+        return True
+    own = context.module.source.path
+    stem, name = re.escape(own.stem), re.escape(bound)
+    pattern = re.compile(rf"import\b.*\b{name}\b|\b{stem}\.{name}\b|from\s+[\w.]*\b{stem}\s+import\s+\*")
+    return any(
+        own in context.project.links.get(path, ()) and pattern.search(context.project.sources[path].text)
+        for path in context.project.importers(own)
+    )

@@ -1,0 +1,54 @@
+"""Members and classes of torch FSDP that plain modules and parameters do not have."""
+
+import ast
+
+from xlaport.ruleset.api import Context, Kind, Mode, syntax
+
+DROPPED_METHODS = frozenset(
+    "unshard reshard set_modules_to_forward_prefetch set_modules_to_backward_prefetch set_requires_gradient_sync "
+    "set_requires_all_reduce set_reshard_after_backward set_is_last_backward set_unshard_in_backward".split()
+)
+STATE_CALLS = (
+    "torch.distributed.fsdp.FullyShardedDataParallel.set_state_dict_type",
+    "torch.distributed.fsdp.FullyShardedDataParallel.state_dict_type",
+)
+LEFT = (
+    "torch.distributed.checkpoint.state_dict.get_model_state_dict", "torch.distributed.checkpoint.state_dict.set_model_state_dict",
+    "torch.distributed.checkpoint.state_dict.get_optimizer_state_dict", "torch.distributed.checkpoint.state_dict.set_optimizer_state_dict",
+    "torch.distributed.tensor.distribute_tensor", "torch.distributed.device_mesh.init_device_mesh",
+    "torch.distributed.fsdp.FullyShardedDataParallel.full_optim_state_dict", "torch.distributed.fsdp.FullyShardedDataParallel.optim_state_dict",
+    "torch.distributed.fsdp.FullyShardedDataParallel.shard_full_optim_state_dict", "torch.distributed.fsdp.FullyShardedDataParallel.optim_state_dict_to_load",
+)
+SHARD_WORDS = ("FSDPModule", "DTensor", ".placements", "FullyShardedDataParallel")
+
+
+def check(context: Context):
+    if context.mode is not Mode.SPMD:
+        return
+    yield from methods(context)
+    yield from assertions(context)
+    for call in context.calls(*STATE_CALLS):
+        yield context.finding(call, "state dicts hold whole tensors under SPMD", context.drop(call))
+    for call in context.calls(*LEFT):
+        yield context.finding(call, "made for torch's sharded tensors: under SPMD a state dict holds whole values; save it with xm.save")
+
+
+def methods(context: Context):
+    for call in context.facts.of(ast.Call):
+        func = call.func
+        if not isinstance(func, ast.Attribute) or context.names.qualified(func) or syntax.is_dead(call):
+            continue
+        if func.attr in DROPPED_METHODS and isinstance(call.parent, ast.Expr):
+            yield context.finding(call, "gathering and prefetching are the compiler's work", context.remove(call.parent))
+        elif func.attr == "full_tensor":
+            yield context.finding(call, "under SPMD a parameter is its whole value", context.replace(call, "{value}", value=func.value))
+        elif func.attr == "clip_grad_norm_" and call.args and Kind.MODULE in context.values.guess(func.value):
+            ops = context.replace(call, "torch.nn.utils.clip_grad_norm_({model}.parameters(), {norm})", model=func.value, norm=call.args[0])
+            yield context.finding(call, "a plain module has no clip_grad_norm_", ops)
+
+
+def assertions(context: Context):
+    for statement in context.facts.of(ast.Assert):
+        text = ast.unparse(statement.test)
+        if any(word in text for word in SHARD_WORDS) or "dtype" in text and "param" in text and "bfloat16" in text:
+            yield context.finding(statement, "asserts how torch FSDP keeps its shards", context.remove(statement))
