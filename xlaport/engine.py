@@ -22,7 +22,8 @@ MAX_PASSES = 10
 """Edits enable edits (an import becomes unused): two passes are usual, three the most seen in 56 repositories."""
 
 WORTH_PARSING = re.compile(
-    rb"torch|cuda|apex|deepspeed|xformers|flash_attn|bitsandbytes|triton|pynvml|cupy|accelerate|lightning|nccl|nvidia|tensorrt|gpu",
+    rb"torch|cuda|apex|deepspeed|xformers|flash_att|bitsandbytes|triton|pynvml|cupy|accelerate|lightning|transformers|diffusers|horovod|nccl"
+    rb"|nvidia|tensorrt|gpu",
     re.IGNORECASE,
 )
 

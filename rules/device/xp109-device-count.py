@@ -10,12 +10,11 @@ def check(context: Context):
     for call in context.calls(*devices.COUNTS):
         if syntax.is_dead(call) or devices.truth(call, context.module) is not None or in_known_test(context, call):
             continue
-        if devices.starts_processes(context.module, context.project):
+        if devices.runs_before_workers(call, context.module, context.project):
             yield context.finding(
                 call,
                 "asked before the workers start, where the TPU may not be touched: `xr.world_size()` inside the worker is the number of replicas",
                 context.replace(call, "1"),
-                grade=context.rule.grade,
             )
         else:
             yield context.finding(call, ops=context.replace(call, "{device_count}"))

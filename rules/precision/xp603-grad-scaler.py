@@ -23,12 +23,19 @@ def check(context: Context):
         if syntax.is_dead(call):
             continue
         if context.refers(call.func, *WRAPPERS):
+            if is_own(context, call.func):
+                continue  # its constructor is edited
             yield from around_library(context, call)
         elif context.refers(call.func, CUDA, *OTHERS) or context.refers(call.func, GENERAL) and is_active(call):
             yield context.finding(call, ops=context.replace(call, DISABLED))
     for node in context.facts.of(ast.Attribute, ast.Name):
         if context.refers(node, CUDA, *OTHERS) and is_bare(context, node):
             yield context.finding(node, "the scaler of CUDA named as a type", context.replace(node, GENERAL))
+
+
+def is_own(context: Context, func: ast.expr) -> bool:
+    path = context.module.source.path
+    return any(context.project.find(name, path) for name in context.names.qualified(func))
 
 
 def is_active(call: ast.Call) -> bool:

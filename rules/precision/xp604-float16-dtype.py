@@ -42,8 +42,17 @@ def for_autocast(context: Context, node: ast.expr, table: ast.AST | None):
         yield context.finding(node, message, severity=Severity.NOTE, danger=Danger.SILENT, is_idiom=False)
         return
     message = "float16 autocast needs gradient scaling, which is off on XLA"
-    ops = context.replace(node, "torch.bfloat16")
+    ops = context.replace(whole_choice(context, node), "torch.bfloat16")
     yield context.finding(node, message, ops, grade=Grade.REQUIRED, danger=Danger.SILENT)
+
+
+def whole_choice(context: Context, node: ast.expr) -> ast.expr:
+    """All of `torch.bfloat16 if ... else torch.float16`: both sides are one type then."""
+    choice = node.parent
+    if not isinstance(choice, ast.IfExp) or node is choice.test:
+        return node
+    other = choice.orelse if node is choice.body else choice.body
+    return choice if context.refers(other, "torch.bfloat16") else node
 
 
 def elsewhere(context: Context, node: ast.expr):

@@ -6,7 +6,9 @@ import re
 from xlaport.ruleset.api import Context, syntax
 
 ATTENTION = ("torch.nn.functional.scaled_dot_product_attention", "torch.nn.functional.scaled_dot_product_attention_")
-CHANGES_TYPE = re.compile(r"rot|rope|norm", re.IGNORECASE)
+ROTATES = re.compile(r"rot(ary|ate)|rope", re.IGNORECASE)
+"""Tables of a rotation are float32; a norm of bfloat16 stays bfloat16 on XLA."""
+
 AUTOCAST = re.compile(r"\bautocast\b")
 
 
@@ -24,7 +26,7 @@ def uses_autocast(context: Context) -> bool:
 
 
 def may_differ(context: Context, operand: ast.expr) -> bool:
-    """Was the operand last given by a call whose name says that it rotates or normalises?"""
+    """Was the operand last given by a call whose name says that it rotates?"""
     value = operand
     if isinstance(operand, ast.Name):
         given = [b for b in context.names.bindings(operand) if b.how in {"assign", "unpacked"} and b.node.lineno <= operand.lineno]
@@ -33,4 +35,4 @@ def may_differ(context: Context, operand: ast.expr) -> bool:
         return False
     func = value.func
     name = func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
-    return CHANGES_TYPE.search(name) is not None
+    return ROTATES.search(name) is not None

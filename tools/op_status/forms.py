@@ -8,6 +8,7 @@ helpers of `NAMES`. An expression's value is compared with the CPU's, and differ
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from typing import Any
 
@@ -121,6 +122,8 @@ FUNCTIONS = {
     "torch.is_same_size": ("torch.is_same_size(x, y)",),
     "torch.numel": ("torch.numel(x)",),
     "torch.result_type": ("torch.result_type(x, n)",),
+    "torch.save": ("saved(y) > 0",),
+    "torch.load": ("loaded(device)",),
     "torch.detach": ("torch.detach(x)",),
     "torch.hann_window": ("torch.hann_window(4, device=device)",),
     "torch.hamming_window": ("torch.hamming_window(4, device=device)",),
@@ -141,7 +144,7 @@ FUNCTIONS = {
     "torch.sparse_coo_tensor": ("torch.sparse_coo_tensor(torch.stack([index, index]), y[0, :2], (4, 4))",),
     "torch.sparse_csr_tensor": ("torch.sparse_csr_tensor(torch.arange(3, device=device), index, y[0, :2], (2, 4))",),
     "torch.empty": ("torch.empty(2, device=device).shape",),
-    "torch.compile": ("torch.compile(lambda t: t * 2, backend='openxla')(y)", "torch.compile(lambda t: t * 2)(y)"),
+    "torch.compile": ("torch.compile(lambda t: t * 2, backend='openxla')(y)",),
     "torch.cond": ("torch.cond(y.sum() > 0, torch.sin, torch.cos, (y,))",),
     "torch.autocast": (
         "autocast(device, torch.bfloat16, lambda: x @ x)", "autocast(device, torch.bfloat16, lambda: F.layer_norm(x, (4,)))",
@@ -292,6 +295,7 @@ UTILITIES = {
     "torch.nn.init.xavier_uniform_": ("nn.init.xavier_uniform_(y + 0)",),
     "torch.nn.init.zeros_": ("nn.init.zeros_(y + 0)",),
     "torch.amp.GradScaler": ("scaled_step(y, device)",),
+    "torch.optim.lr_scheduler.ReduceLROnPlateau": ("plateau().step(y.sum())",),
     "torch.optim.swa_utils.AveragedModel": ("averaged(on(nn.Linear(4, 4)), y)",),
 }  # fmt: skip
 
@@ -379,6 +383,23 @@ def _scaled_step(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
     return parameter.detach()
 
 
+def _saved(tensor: torch.Tensor) -> int:
+    buffer = io.BytesIO()
+    torch.save(tensor, buffer)
+    return buffer.tell()
+
+
+def _loaded(device: torch.device) -> torch.Tensor:
+    buffer = io.BytesIO()
+    torch.save(torch.ones(2), buffer)
+    buffer.seek(0)
+    return torch.load(buffer, map_location=device)
+
+
+def _plateau() -> torch.optim.lr_scheduler.ReduceLROnPlateau:
+    return torch.optim.lr_scheduler.ReduceLROnPlateau(torch.optim.SGD([torch.ones(2)], lr=0.1))
+
+
 def _averaged(module: nn.Module, tensor: torch.Tensor) -> torch.Tensor:
     average = torch.optim.swa_utils.AveragedModel(module)
     average.update_parameters(module)
@@ -388,7 +409,8 @@ def _averaged(module: nn.Module, tensor: torch.Tensor) -> torch.Tensor:
 NAMES = {
     "torch": torch, "nn": nn, "F": nn.functional, "U": nn.utils, "D": torch.distributions, "rnn": rnn, "assign": _assign,
     "backward_of": _backward_of, "retained": _retained, "hooked": _hooked, "clipped": _clipped, "spd": _spd, "within": _within,
-    "autocast": _autocast, "scored": _scored, "scaled_step": _scaled_step, "averaged": _averaged,
+    "autocast": _autocast, "scored": _scored, "scaled_step": _scaled_step, "averaged": _averaged, "saved": _saved,
+    "loaded": _loaded, "plateau": _plateau,
 }  # fmt: skip
 
 
@@ -414,7 +436,7 @@ def form_call(api: str, expression: str) -> Call:
 
 def form_jobs() -> list[Job]:
     groups = {"tensor": TENSOR, "functions": FUNCTIONS, "modules": MODULES, "utilities": UTILITIES, "distributions": distribution_forms()}
-    return [Job(f"{name} forms", lambda forms=forms: form_calls(forms)) for name, forms in groups.items()]
+    return [Job("forms", name, lambda forms=forms: form_calls(forms)) for name, forms in groups.items()]
 
 
 def form_calls(forms: dict[str, tuple[str, ...]]) -> list[Call]:

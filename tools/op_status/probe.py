@@ -46,6 +46,9 @@ class Call:
 
 @dataclass(frozen=True)
 class Job:
+    source: str
+    """Where the calls come from; the entry names it."""
+
     name: str
     calls: Callable[[], list[Call]]
 
@@ -71,6 +74,7 @@ class Observation:
 
 @dataclass
 class _Outcome:
+    stage: str = "forward"
     output: list[Any] = field(default_factory=list)
     gradients: list[Any] = field(default_factory=list)
     forward: Usage | None = None
@@ -117,29 +121,31 @@ def _gradients(inputs: Any) -> list[torch.Tensor | None]:
     return own + [parameter.grad for module in modules for parameter in module.parameters()]
 
 
-def _run(call: Call, device: torch.device, seed: int, backward: bool) -> _Outcome:
+def _run(call: Call, device: torch.device, seed: int, backward: bool, outcome: _Outcome) -> _Outcome:
+    """Fills `outcome` step by step, so that an error leaves what came before it."""
     torch.manual_seed(seed)
     inputs = moved(call.inputs, device)
     if device.type == "xla":
         torch_xla.sync()
-    outcome = _Outcome()
     output, outcome.forward = _counted(lambda: call.run(inputs, device))
     finished = call.finish(output)
     outcome.output = pytree.tree_leaves(finished)
     roots = [tensor for tensor in _tensors(finished) if tensor.requires_grad]
     if backward and roots:
+        outcome.stage = "backward"
         ones = [torch.ones_like(tensor) for tensor in roots]
         _, outcome.backward = _counted(lambda: torch.autograd.backward(roots, ones))
         outcome.gradients = _gradients(inputs)
+    outcome.stage = "compilation"
     return outcome
 
 
 def _reference(call: Call, seed: int) -> tuple[_Outcome, bool]:
     """The CPU's result, and whether it has a backward pass."""
     try:
-        return _run(call, _CPU, seed, backward=True), True
+        return _run(call, _CPU, seed, True, _Outcome()), True
     except RuntimeError:
-        return _run(call, _CPU, seed, backward=False), False
+        return _run(call, _CPU, seed, False, _Outcome()), False
 
 
 def _difference(reference: Any, measured: Any) -> str | None:
@@ -190,19 +196,23 @@ def observe(call: Call) -> Observation | None:
         reference, has_backward = _reference(call, seed=0)
     except Exception:
         return None
-    seen: dict[str, Any] = {}
+    measured, error = _Outcome(), None
     try:
-        measured = _run(call, torch_xla.device(), 0, has_backward)
-        seen = {"forward": measured.forward, "backward": measured.backward}
+        _run(call, torch_xla.device(), 0, has_backward, measured)
         torch_xla.sync(wait=True)
-        seen["differs"] = _compare(call, reference, measured)
-    except Exception as error:
-        seen["error"] = short_error(error)
-    return Observation(call.apis, call.text, call.features, **seen)
+    except Exception as raised:
+        error = f"{measured.stage}: {short_error(raised)}"
+    return Observation(
+        call.apis, call.text, call.features, measured.forward, measured.backward, error, _compare(call, reference, measured)
+    )
 
 
 def _compare(call: Call, reference: _Outcome, measured: _Outcome) -> str | None:
-    difference = _first_difference(reference, measured) if call.comparable else None
+    """How the values differ from the CPU's, unless they are random."""
+    try:
+        difference = _first_difference(reference, measured) if call.comparable else None
+    except RuntimeError:  # what failed to compile cannot be read
+        return None
     if difference is None:
         return None
     again, _ = _reference(call, seed=1)

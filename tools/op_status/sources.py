@@ -164,7 +164,7 @@ def operator_jobs() -> list[Job]:
     from torch.testing._internal.common_methods_invocations import op_db
 
     public = [info for info in op_db if operator_apis(info)]
-    return [Job(f"op_db {info.formatted_name}", lambda info=info: operator_calls(info)) for info in public]
+    return [Job("op_db", info.formatted_name, lambda info=info: operator_calls(info)) for info in public]
 
 
 # --- modules
@@ -197,7 +197,7 @@ def _module_call(info: Any, sample: Any) -> Call:
 def module_jobs() -> list[Job]:
     from torch.testing._internal.common_modules import module_db
 
-    return [Job(f"module_db {info.module_cls.__name__}", lambda info=info: module_calls(info)) for info in module_db]
+    return [Job("module_db", info.module_cls.__name__, lambda info=info: module_calls(info)) for info in module_db]
 
 
 # --- optimizers
@@ -239,4 +239,4 @@ def optimizer_calls(info: Any) -> list[Call]:
 def optimizer_jobs() -> list[Job]:
     from torch.testing._internal.common_optimizers import optim_db
 
-    return [Job(f"optim_db {info.optim_cls.__name__}", lambda info=info: optimizer_calls(info)) for info in optim_db]
+    return [Job("optim_db", info.optim_cls.__name__, lambda info=info: optimizer_calls(info)) for info in optim_db]

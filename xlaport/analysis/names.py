@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from xlaport.analysis.facts import FUNCTIONS, SCOPES, ModuleFacts, ancestors, enclosing_scope
@@ -65,6 +65,9 @@ class Names:
     """Dotted package of the module, against which relative imports are resolved."""
 
     scopes: dict[ast.AST, dict[str, list[Binding]]] = field(repr=False)
+    through_stars: Callable[[str], tuple[str, ...]] = lambda name: ()
+    """Qualified names a name has through `from module import *`; set by the project, which knows its files."""
+
     _memo: dict[int, tuple[str, ...]] = field(default_factory=dict, repr=False)
 
     def bindings(self, name: ast.Name | str, at: ast.AST | None = None) -> list[Binding]:
@@ -108,7 +111,10 @@ class Names:
         if not isinstance(node, ast.Name):
             return ()
         found: list[str] = []
-        for binding in self.bindings(node):
+        bindings = self.bindings(node)
+        if not bindings:
+            return self.through_stars(node.id)
+        for binding in bindings:
             if binding.target:
                 found.append(binding.target)
             elif binding.how == "assign" and binding.value is not None and is_reference(binding.value):
@@ -138,7 +144,7 @@ def merge(*groups) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for group in groups for name in group))
 
 
-def bind(module: ModuleFacts, package: str) -> Names:
+def bind(module: ModuleFacts, package: str, through_stars: Callable[[str], tuple[str, ...]] = lambda name: ()) -> Names:
     """Collect the bindings of every scope of a module."""
     scopes: dict[ast.AST, dict[str, list[Binding]]] = {}
     foreign = declared_elsewhere(module)
@@ -149,7 +155,7 @@ def bind(module: ModuleFacts, package: str) -> Names:
         for entries in table.values():
             if len(entries) > 1:
                 entries.sort(key=lambda entry: getattr(entry.node, "lineno", 0))
-    return Names(module, package, scopes)
+    return Names(module, package, scopes, through_stars)
 
 
 def enclosing_binding_scope(node: ast.AST) -> ast.AST:

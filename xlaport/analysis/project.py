@@ -41,6 +41,7 @@ class Project:
     sources: dict[Path, SourceFile]
     _modules: OrderedDict[Path, Module | Unparsable] = field(default_factory=OrderedDict, repr=False)
     _kept: int = 0
+    _looking_up: set[tuple[Path, str]] = field(default_factory=set, repr=False)
 
     def module(self, path: Path) -> Module:
         """Analyse a file of the project, or return it from memory. Raises `Unparsable`."""
@@ -61,8 +62,35 @@ class Project:
             facts = build(source)
         except Unparsable as error:
             return error
-        names = bind(facts, self.package(path))
+        package = self.package(path)
+        stars = [
+            star_source(node, package) for node in facts.of(ast.ImportFrom) if any(alias.name == "*" for alias in node.names)
+        ]
+        names = bind(facts, package, lambda name: self._starred(name, stars, path)) if stars else bind(facts, package)
         return Module(source, facts, names, Values(facts, names, self, path))
+
+    def _starred(self, name: str, stars: list[str], path: Path) -> tuple[str, ...]:
+        """What a name is that a file has through `from module import *` of project files."""
+        if (path, name) in self._looking_up:
+            return ()  # two files that import each other
+        self._looking_up.add((path, name))
+        try:
+            return self._found_through(name, stars, path)
+        finally:
+            self._looking_up.discard((path, name))
+
+    def _found_through(self, name: str, stars: list[str], path: Path) -> tuple[str, ...]:
+        for star in stars:
+            found = self.find(star, path)
+            module = self.parsed(found[0]) if found and not found[1] and found[0] != path else None
+            if module is None:
+                continue
+            for binding in module.names.scopes.get(module.facts.tree, {}).get(name, ()):
+                return (binding.target,) if binding.target else (f"{star}.{name}",)
+            inner = module.names.through_stars(name)
+            if inner:
+                return inner
+        return ()
 
     def _forget(self) -> None:
         while self._kept > KEPT_TEXT and len(self._modules) > 2:

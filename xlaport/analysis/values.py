@@ -133,6 +133,7 @@ TENSOR_METHODS = frozenset(
     "sub div matmul mm bmm t softmax log_softmax sigmoid tanh relu argmax argmin topk gather scatter scatter_ pin_memory".split()
 )
 MODULE_METHODS = frozenset("cuda cpu float double half bfloat16 to train eval requires_grad_ apply to_empty type".split())
+PLAIN_BASES = frozenset({"object", "ABC", "Protocol", "Generic", "Enum", "Exception", "NamedTuple", "TypedDict", "dict", "list", "Dataset", "IterableDataset"})
 RANK_VARIABLES = frozenset({"RANK", "LOCAL_RANK", "SLURM_PROCID", "SLURM_LOCALID", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK"})
 
 GUESSES: tuple[tuple[re.Pattern[str], Kind], ...] = (
@@ -645,8 +646,11 @@ class Values:
         return None
 
     def kind_of_class(self, cls: ast.ClassDef, owner: Values, depth: int = 0) -> Kind:
-        """MODULE, OPTIMIZER, ... for a class of the project, by its bases."""
+        """MODULE, OPTIMIZER, ... for a class of the project, by its bases; OTHER when all are known to be none of these."""
+        unknown = False
         for base in cls.bases:
+            if last_name(base) in {"Module", "LightningModule"}:
+                return Kind.MODULE
             for name in owner.names.qualified(base):
                 if name.startswith("torch.nn.") or name in {"lightning.pytorch.LightningModule", "lightning.LightningModule"} or name.endswith(("PreTrainedModel", "ModelMixin")):
                     return Kind.MODULE
@@ -661,7 +665,9 @@ class Values:
                 found = definition[1].kind_of_class(*definition, depth + 1)
                 if found != Kind.OTHER:
                     return found
-        return Kind.OTHER
+            elif last_name(base) not in PLAIN_BASES:
+                unknown = True
+        return Kind.UNKNOWN if unknown else Kind.OTHER
 
 
 # -- helpers on syntax

@@ -9,14 +9,13 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from xlaport import config, engine, files
+from xlaport import config, engine, files, projectfiles
 from xlaport.analysis.project import Project
 from xlaport.engine import FileChange, Selection
 from xlaport.errors import UserError
 from xlaport.findings import Finding, Grade
 from xlaport.projectfiles import is_project_file
-from xlaport.projectfiles import migrate as migrate_project_file
-from xlaport.reports import apis, markdown, terminal
+from xlaport.reports import terminal
 from xlaport.reports.model import FileOutcome, Report, Status
 from xlaport.source import SourceFile, Undecodable
 
@@ -48,16 +47,14 @@ def run(options: argparse.Namespace) -> int:
     python = [path for path in sources if path.suffix == ".py"]
     with terminal.progress(len(python)) as advance:
         changes = engine.migrate(project, selection, advance)
-    changes |= {path: migrate_project_file(sources[path], selection) for path in sources if path.suffix != ".py"}
+    changes = projectfiles.complete(changes, sources, selection)
     outcomes = sorted([*unread, *(outcome(change) for change in changes.values())], key=lambda item: item.name)
     failed = write(options, tree, changes) if not (options.diff or options.check) else {}
     outcomes = [replace(item, status=Status.FAILED, reason=failed[item.name]) if item.name in failed else item for item in outcomes]
-    report = Report(
-        tuple(outcomes), settings.target.name, settings.target.versions, settings.target.requirements,
-        apis=apis.used(project) if options.report else (), notes=notes(outcomes, changes),
-    )
+    target = settings.target
+    report = Report(tuple(outcomes), target.name, target.versions, target.requirements, notes=notes(outcomes))
     if options.report:
-        write_report(options.report, markdown.render(report))
+        write_report(options.report, report, project)
     return show(options, report)
 
 
@@ -140,7 +137,7 @@ def is_kept_name(finding: Finding) -> bool:
     return not finding.is_idiom and finding.code not in {engine.SYNTAX_CODE, engine.CRASH_CODE}
 
 
-def notes(outcomes: list[FileOutcome], changes: dict[Path, FileChange]) -> tuple[str, ...]:
+def notes(outcomes: list[FileOutcome]) -> tuple[str, ...]:
     found = []
     held = [pair for item in outcomes for pair in item.held]
     if held:
@@ -203,7 +200,10 @@ def write_elsewhere(out: Path, tree: files.Tree, changed: dict[Path, FileChange]
     return failed
 
 
-def write_report(path: Path, text: str) -> None:
+def write_report(path: Path, report: Report, project: Project) -> None:
+    from xlaport.reports import apis, markdown
+
+    text = markdown.render(replace(report, apis=apis.used(project)))
     try:
         files.write_atomically(files.absolute(path), text.encode("utf-8"))
     except OSError as error:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from xlaport.engine import FileChange, Selection, moved_to_original
 from xlaport.findings import Finding
 from xlaport.projectfiles import (
-    conda, dockerfile, json_values, pyproject, requirements, settings_keys, setup_cfg, shell, toml_values, yaml_values,
+    conda, dockerfile, json_values, pyproject, requirements, settings_keys, setup_cfg, setup_py, shell, toml_values, yaml_values,
 )
+from xlaport.projectfiles.belonging import of_other_frameworks
 from xlaport.projectfiles.view import View, overlap, spliced
 from xlaport.source import SourceFile
 from xlaport.suppress import COMMENT, Suppressions
@@ -57,6 +58,8 @@ def checker_for(path: Path) -> Checker | None:
         return pyproject.check
     if name == "setup.cfg":
         return setup_cfg.check
+    if name == "setup.py":
+        return setup_py.check
     if REQUIREMENTS.match(name) or suffix in {".txt", ".in"} and "requirements" in path.parts:
         return requirements.check
     if suffix in {".sh", ".bash", ".zsh", ".slurm", ".sbatch"}:
@@ -76,6 +79,16 @@ def checker_for(path: Path) -> Checker | None:
     return None
 
 
+def complete(changes: Mapping[Path, FileChange], sources: Mapping[Path, SourceFile], selection: Selection) -> dict[Path, FileChange]:
+    """The changes of a project's Python files, and those of its other files."""
+    foreign = of_other_frameworks(sources)
+    done = {path: with_requirements(change, selection) for path, change in changes.items()}
+    for path, source in sources.items():
+        if path not in done:
+            done[path] = FileChange(source, source) if path in foreign else migrate(source, selection)
+    return done
+
+
 def migrate(source: SourceFile, selection: Selection) -> FileChange:
     """Apply the selected edits to one file in memory, until nothing changes."""
     change = FileChange(source, source)
@@ -89,6 +102,21 @@ def migrate(source: SourceFile, selection: Selection) -> FileChange:
         moved = moved_to_original(change.before.text, change.after.text, done)
         change = replace(change, after=change.after.with_text(text), applied=change.applied + moved)
     raise AssertionError(f"edits of {source.name} still change it after {MAX_PASSES} passes")
+
+
+def with_requirements(change: FileChange, selection: Selection) -> FileChange:
+    """A Python file after its rules; setup.py with the requirements in it migrated as well."""
+    if change.before.path.name != "setup.py" or change.refused:
+        return change
+    more = migrate(change.after, selection)
+    if not more.applied and not more.remaining:
+        return change
+    return replace(
+        change,
+        after=more.after,
+        applied=change.applied + moved_to_original(change.before.text, change.after.text, more.applied),
+        remaining=moved_to_original(more.after.text, change.after.text, change.remaining) + more.remaining,
+    )
 
 
 def chosen(found: list[Finding], selection: Selection) -> tuple[Finding, ...]:

@@ -9,7 +9,7 @@ from xlaport.findings import Finding
 from xlaport.projectfiles import listed
 from xlaport.projectfiles.conda import CUDA_PACKAGES, TORCH
 from xlaport.projectfiles.listed import Listed, Listing
-from xlaport.projectfiles.packages import CPU_INDEX, CUDA_INDEX, ONLY_INDEX, Requirement, parse
+from xlaport.projectfiles.packages import CPU_INDEX, CUDA_INDEX, ONLY_INDEX, parse
 from xlaport.projectfiles.requirements import from_source, tail
 from xlaport.projectfiles.shell_words import Command, Word
 from xlaport.projectfiles.view import Edit, View
@@ -18,6 +18,8 @@ PIP = re.compile(r"(?:.*/)?pip3?(?:\.\d+)?$")
 CONDA = re.compile(r"(?:.*/)?(?:micro)?(?:conda|mamba)$")
 INDEX_OPTION = re.compile(r"(?P<name>--extra-index-url|--index-url|--default-index|--index|--find-links|-i|-f)(?:=(?P<url>.*))?$")
 TAKES_VALUE = frozenset({"-r", "--requirement", "-c", "--constraint", "-t", "--target", "--prefix", "--root", "--trusted-host", "--platform", "--python-version", "--no-binary", "--only-binary", "-p", "--python"})
+
+CONDA_TAKES_VALUE = frozenset({"-c", "--channel", "-n", "--name", "-p", "--prefix", "--file"})
 
 
 def findings(view: View, command: Command) -> Iterator[Finding]:
@@ -57,11 +59,9 @@ def pip_findings(view: View, head: tuple[Word, ...], arguments: tuple[Word, ...]
 
 
 def package(view: View, previous: Word, word: Word) -> Listed | None:
-    requirement = parse(word.value.split("$")[0] if "$" in word.value else word.value) or from_source(word.value)
+    requirement = parse(word.value) or from_source(word.value)
     if requirement is None:
         return None
-    if "$" in word.value:
-        requirement = Requirement(requirement.name, requirement.spec, 0, 0, "", "")
     separator = view.text[previous.end : word.start]
 
     def pin(clause: str) -> Edit:
@@ -83,7 +83,9 @@ def quoted(text: str, word: Word) -> str:
 
 def conda_findings(view: View, arguments: tuple[Word, ...]) -> Iterator[Finding]:
     """A command that installs torch or CUDA with conda is left to the user: its channels and solver go together."""
-    for word in arguments:
+    for previous, word in zip((None, *arguments), arguments):
+        if previous is not None and previous.text in CONDA_TAKES_VALUE:
+            continue
         name = re.split(r"[=<>!~ ]", word.value)[0].rsplit("::", 1)[-1].lower()
         if name in TORCH and TORCH[name] == "torch":
             needed = " ".join(f"'{text}'" for text in view.target.requirements)

@@ -18,6 +18,9 @@ BACKEND = re.compile(r"(?:.*_)?backend$")
 COUNT = re.compile(
     r"(?:n_?|num_?|number_of_)?(?:gpus?|cuda_devices)(?:_?(?:ids?|num|count|list|per_node))?$|cuda_visible_devices$|(?:use_)?multi_?gpus?$"
 )
+PICK = re.compile(r"gpus?(?:_?ids?)$|gpu$|cuda_visible_devices$")
+"""Where 0 names the first GPU, and does not mean none."""
+
 SWITCH = re.compile(r"(?:use_)?multi_?gpus?$")
 """Of the switches only these: `use_cuda: true` means the same to the migrated program."""
 
@@ -26,7 +29,6 @@ STRATEGY = re.compile(r"(?:ddp|dp|fsdp|deepspeed|horovod|bagua)")
 HALF = re.compile(r"(?:.*_)?(?:fp16|float16|half)(?:_run)?$|use_half$|half_precision$")
 PRECISION = re.compile(r"(?:mixed_)?precision$")
 HALF_VALUE = re.compile(r"(?:16(?:-mixed|-true)?|fp16|float16|half)$")
-OFF = frozenset({"", "0", "false", "no", "off", "null", "none", "~", "-1", "auto", "cpu", "[]", "{}"})
 ON = frozenset({"true", "yes", "on", "1"})
 ACCELERATORS = frozenset({"gpu", "cuda", "tpu"})
 
@@ -94,7 +96,7 @@ def scalar_findings(view: View, setting: Setting, in_trainer: bool) -> Iterator[
     elif key == "distributed_type" and value == "MULTI_GPU":
         message = f"{written(setting)} is for CUDA: run `accelerate config` again on the TPU machine"
         yield view.finding("XP873", setting.start, setting.end, message)
-    elif DEVICE.match(key) and value == "gpu" or is_count(key, value):
+    elif DEVICE.match(key) and value == "gpu" or key == "device" and is_plain(value) or is_count(key, value):
         yield gpu_setting(view, setting)
     elif in_trainer and key == "precision" and value.endswith("-mixed"):
         message = f"{written(setting)}: Lightning has no mixed precision on XLA, set bf16-true or 32-true"
@@ -107,7 +109,9 @@ def scalar_findings(view: View, setting: Setting, in_trainer: bool) -> Iterator[
 def is_count(key: str, value: str) -> bool:
     if SWITCH.match(key):
         return value.lower() in ON
-    return COUNT.match(key) is not None and value.lower() not in OFF and is_plain(value)
+    if not COUNT.match(key) or not is_plain(value):
+        return False
+    return value != "0" or PICK.match(key) is not None
 
 
 def is_plain(value: str) -> bool:

@@ -78,7 +78,7 @@ class Lexer:
                 self.position += 1
                 self.skip_heredocs()
                 self.at_line_start = True
-            elif character in "<>&" and self.redirection():
+            elif character in "<>&0123456789" and self.redirection():
                 pass
             elif character in ";&|()":
                 self.close(last=False, background=self.is_background())
@@ -108,7 +108,7 @@ class Lexer:
             self.position = heredoc.end() + len(heredoc["quote"].strip("\\"))
             return True
         found = REDIRECTION.match(self.text, self.position, self.end)
-        if not found or found[0] in {"&", "&&"}:
+        if not found:
             return False
         self.position = found.end()
         return True

@@ -2,9 +2,46 @@
 
 from __future__ import annotations
 
-from xlaport.analysis.project import Project
+import ast
+from collections import Counter
+
+from xlaport import opstatus
+from xlaport.analysis.project import Module, Project
 from xlaport.reports.model import ApiUse
+
+LOOKED_AT = ("torch.", "torchvision.ops.")
+LEFT_OUT = ("torch.cuda", "torch.distributed", "torch.utils", "torch.optim", "torch.backends", "torch.amp", "torch.autograd", "torch.jit", "torch.hub", "torch.multiprocessing", "torch.profiler", "torch.accelerator", "torch.device")
 
 
 def used(project: Project) -> tuple[ApiUse, ...]:
-    return ()
+    """Every function and module of torch that is called, most used first within its status."""
+    table = opstatus.load()
+    counts: Counter[str] = Counter()
+    first: dict[str, str] = {}
+    for path, source in project.sources.items():
+        module = project.parsed(path) if path.suffix == ".py" and "torch" in source.text else None
+        if module is not None:
+            for name, line in called(module):
+                counts[name] += 1
+                first.setdefault(name, f"{source.name}:{line}")
+    uses = [use for name, count in counts.items() if (use := status_of(table, name, count, first[name])) is not None]
+    return tuple(sorted(uses, key=lambda use: (use.status, -use.count, use.name)))
+
+
+def called(module: Module):
+    for call in module.facts.of(ast.Call):
+        for name in module.names.qualified(call.func):
+            if name.startswith(LOOKED_AT) and not name.startswith(LEFT_OUT):
+                yield name, call.lineno
+
+
+def status_of(table, name: str, count: int, first: str) -> ApiUse | None:
+    found = table.lookup(name)
+    if found is None:
+        return ApiUse(name, "unknown", "not measured", count, first) if is_operation(name) else None
+    return ApiUse(name, found.status, found.detail, count, first)
+
+
+def is_operation(name: str) -> bool:
+    """A function or layer, not a setting or a class of the framework."""
+    return name.count(".") <= 3 and not name.rpartition(".")[2].startswith(("set_", "get_", "is_", "_", "no_grad", "manual_seed", "save", "load"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from xlaport.analysis.facts import FUNCTIONS, ancestors, is_dead
 from xlaport.analysis.training import contains
@@ -24,14 +24,15 @@ class Index:
     references: dict[str, list[Rule]] = field(default_factory=dict)
     imports: dict[str, list[Rule]] = field(default_factory=dict)
     libraries: dict[str, list[Rule]] = field(default_factory=dict)
-    library_words: re.Pattern[str] = re.compile(r"(?!)")
+    library_words: re.Pattern[str] = field(kw_only=True)
     """A text without one of these words names no library."""
 
     checks: list[Rule] = field(default_factory=list)
 
 
 def index(rules: tuple[Rule, ...]) -> Index:
-    built = Index()
+    words = sorted({name.rpartition(".")[2] for rule in rules for name in rule.match.library})
+    built = Index(library_words=re.compile(rf"\b(?:{'|'.join(words)})\b" if words else "(?!)"))
     for rule in rules:
         for table, names in (
             (built.calls, rule.match.call), (built.references, rule.match.reference),
@@ -41,8 +42,7 @@ def index(rules: tuple[Rule, ...]) -> Index:
                 table.setdefault(name, []).append(rule)
         if rule.check is not None:
             built.checks.append(rule)
-    words = sorted({name.rpartition(".")[2] for name in built.libraries})
-    return replace(built, library_words=re.compile(rf"\b(?:{'|'.join(words)})\b")) if words else built
+    return built
 
 
 def lookup(table: dict[str, list[Rule]], name: str) -> list[Rule]:

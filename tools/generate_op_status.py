@@ -1,0 +1,151 @@
+"""Writes `xlaport/data/op_status_torch_xla_<version>.json`: how each torch API runs on XLA.
+
+    pip install torch==2.9.* torch_xla==2.9.* numpy scipy expecttest
+    PJRT_DEVICE=CPU TPU_SKIP_MDS_QUERY=1 python tools/generate_op_status.py
+
+Two sources, both of the installed torch_xla; nothing is written by hand:
+
+- measured: every call of PyTorch's own test tables (`op_db`, `module_db`, `optim_db`) and of `tools/op_status/forms.py`
+  runs on XLA:CPU, forward and backward, while torch_xla's counters say which operators went to the host;
+- the dispatcher's registrations, for every aten overload, and for the public functions no call was found for.
+
+It takes about 20 minutes on two cores. `--only NAME ...` runs the jobs whose name contains a NAME and prints the
+entries instead of writing them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("PJRT_DEVICE", "CPU")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import torch
+import torch_xla
+from op_status import dispatcher, forms, probe, sources, summary, surface
+from op_status.dispatcher import Resolution
+
+DATA = Path(__file__).resolve().parents[1] / "xlaport" / "data"
+_OUT_SUFFIXES = ("out", "_out", "grad_input")
+_UNMEASURED = {
+    frozenset({Resolution.NATIVE}): "native",
+    frozenset({Resolution.FALLBACK}): "fallback",
+}
+
+
+def measure(jobs: list[probe.Job], parallel: int, limit: float) -> dict[str, list[tuple[str, probe.Observation]]]:
+    """Observations by API, each with where its call came from."""
+    found: dict[str, list[tuple[str, probe.Observation]]] = defaultdict(list)
+    for count, (job, seen) in enumerate(probe.run_jobs(jobs, parallel, limit), 1):
+        print(f"{count}/{len(jobs)} {job.source} {job.name}: {len(seen)} calls", file=sys.stderr, flush=True)
+        for observation in seen:
+            for api in observation.apis:
+                found[api].append((job.source, observation))
+    return found
+
+
+def measured_entries(found: dict[str, list[tuple[str, probe.Observation]]]) -> dict[str, dict[str, Any]]:
+    entries = {}
+    for api, pairs in found.items():
+        source = "+".join(sorted({source for source, _ in pairs}))
+        entries[api] = summary.entry([observation for _, observation in pairs], source)
+    return entries
+
+
+def dispatched_entries(resolved: dict[str, Resolution], known: set[str]) -> dict[str, dict[str, Any]]:
+    """Functions no call was found for. A composite one is left out: its status is that of unknown parts."""
+    entries = {}
+    for api, overloads in surface.dispatched(resolved):
+        status = _UNMEASURED.get(frozenset(overloads.values()))
+        if api not in known and status:
+            forward = [f"aten::{name}" for name in sorted(overloads)] if status == "fallback" else []
+            entries[api] = {"status": status, "source": "dispatcher", **({"forward": forward} if forward else {})}
+    return entries
+
+
+def named_entries(entries: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    """Entries that say the same, under all their names."""
+    by_identity = surface.spellings()
+    names: dict[str, set[str]] = defaultdict(set)
+    claimed = set(entries)
+    for api, entry in entries.items():
+        spelled = {name for name in surface.all_names(api, by_identity) if name == api or name not in claimed}
+        names[json.dumps(entry, sort_keys=True)] |= spelled
+        claimed |= spelled
+    grouped = [{"names": sorted(spelled), **json.loads(text)} for text, spelled in names.items()]
+    return sorted(grouped, key=lambda entry: entry["names"])
+
+
+def aten_lists(resolved: dict[str, Resolution]) -> dict[str, list[str]]:
+    """Overloads by resolution; the `out=` forms, which follow their functional form, are left out."""
+    lists: dict[str, list[str]] = {kind.value: [] for kind in Resolution}
+    for name, kind in resolved.items():
+        if not name.partition(".")[2].endswith(_OUT_SUFFIXES):
+            lists[kind.value].append(name)
+    return lists
+
+
+def table(parallel: int, limit: float) -> dict[str, Any]:
+    resolved = dispatcher.resolve_all()
+    entries = measured_entries(measure(all_jobs(), parallel, limit))
+    entries |= {name: {"status": "host", "source": "torch"} for name in surface.host_names(resolved) - set(entries)}
+    entries |= dispatched_entries(resolved, set(entries))
+    return {
+        "version": 1,
+        "target": "torch_xla",
+        "torch": torch.__version__.partition("+")[0],
+        "torch_xla": torch_xla.__version__.partition("+")[0],
+        "device": "XLA:CPU",
+        "made_by": "tools/generate_op_status.py",
+        "aten": aten_lists(resolved),
+        "apis": named_entries(entries),
+    }
+
+
+def all_jobs() -> list[probe.Job]:
+    return [*sources.operator_jobs(), *sources.module_jobs(), *sources.optimizer_jobs(), *forms.form_jobs()]
+
+
+def _wrapped(names: list[str]) -> str:
+    """One line for each first letter, so that a diff stays readable."""
+    lines: dict[str, list[str]] = defaultdict(list)
+    for name in sorted(names):
+        lines[name.lstrip("_")[:1]].append(name)
+    return "[\n" + ",\n".join(f"  {json.dumps(group)[1:-1]}" for group in lines.values()) + "\n ]"
+
+
+def dumped(made: dict[str, Any]) -> str:
+    head = [f" {json.dumps(key)}: {json.dumps(value)}" for key, value in made.items() if key not in ("aten", "apis")]
+    aten = ",\n ".join(f"{json.dumps(kind)}: {_wrapped(names)}" for kind, names in made["aten"].items())
+    apis = ",\n".join(f"  {json.dumps(entry)}" for entry in made["apis"])
+    return "{\n" + ",\n".join([*head, f' "aten": {{\n {aten}\n }}', f' "apis": [\n{apis}\n ]']) + "\n}\n"
+
+
+def data_path() -> Path:
+    major_minor = ".".join(torch_xla.__version__.split(".")[:2])
+    return DATA / f"op_status_torch_xla_{major_minor}.json"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--jobs", type=int, default=2, help="processes at a time")
+    parser.add_argument("--limit", type=float, default=120, help="seconds a single call may take")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="measure these and print, without writing")
+    options = parser.parse_args()
+    if options.only:
+        chosen = [job for job in all_jobs() if any(name in job.name for name in options.only)]
+        entries = measured_entries(measure(chosen, options.jobs, options.limit))
+        print("\n".join(f"{api} {json.dumps(entry)}" for api, entry in sorted(entries.items())))
+        return
+    path = data_path()
+    path.write_text(dumped(table(options.jobs, options.limit)), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
