@@ -132,10 +132,12 @@ def migrate(source: Path, ports: Path, unsafe: bool) -> Migration:
 def measure(script: Script, drivers: Path, migrations: dict[str, Migration], options: argparse.Namespace) -> Result:
     settings = [Setting(), Setting(threads=1), *(Setting(perturb=seed) for seed in range(1, options.draws + 1))]
     cpu = tuple(kept_run(script, drivers, setting, options) for setting in settings)
+    own = tuple(migrations[name] for name in script.checkouts)
+    if any(migration.problem for migration in own):
+        return Result(script, cpu, Run("not migrated"), own)
     port = Setting(xla=True, limit=options.limit)
     work = options.work / f"{mode(options)}-run"
-    xla = scripts.run(script.name, options.work / mode(options), drivers, work, options.python, port)
-    return Result(script, cpu, xla, tuple(migrations[name] for name in script.checkouts))
+    return Result(script, cpu, scripts.run(script.name, options.work / mode(options), drivers, work, options.python, port), own)
 
 
 def kept_run(script: Script, drivers: Path, setting: Setting, options: argparse.Namespace) -> Run:

@@ -19,7 +19,8 @@ import tarfile
 import tempfile
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -87,24 +88,15 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-class unpacked:
+@contextmanager
+def unpacked(sdist: Path) -> Iterator[Path]:
     """The folder of an sdist: itself, or a temporary one that a tar.gz is unpacked to."""
-
-    def __init__(self, sdist: Path) -> None:
-        self.sdist = sdist
-        self.temporary: tempfile.TemporaryDirectory[str] | None = None
-
-    def __enter__(self) -> Path:
-        if self.sdist.is_dir():
-            return self.sdist
-        self.temporary = tempfile.TemporaryDirectory()
-        with tarfile.open(self.sdist) as archive:
-            archive.extractall(self.temporary.name, filter="data")
-        return Path(self.temporary.name)
-
-    def __exit__(self, *exception: object) -> None:
-        if self.temporary:
-            self.temporary.cleanup()
+    if sdist.is_dir():
+        yield sdist
+        return
+    with tempfile.TemporaryDirectory() as folder, tarfile.open(sdist) as archive:
+        archive.extractall(folder, filter="data")
+        yield Path(folder)
 
 
 # -- analysis against ast.parse

@@ -9,8 +9,8 @@ Two sources, both of the installed torch_xla; nothing is written by hand:
   runs on XLA:CPU, forward and backward, while torch_xla's counters say which operators went to the host;
 - the dispatcher's registrations, for every aten overload, and for the public functions no call was found for.
 
-It takes about 20 minutes on two cores. `--only NAME ...` runs the jobs whose name contains a NAME and prints the
-entries instead of writing them.
+It takes about 20 minutes on two cores. `--only NAME ...` measures the operators, modules or APIs whose name contains a
+NAME and prints the entries instead of writing them; with `--forms`, of `forms.py` only, which needs no `expecttest`.
 """
 
 from __future__ import annotations
@@ -112,6 +112,11 @@ def all_jobs() -> list[probe.Job]:
     return [*sources.operator_jobs(), *sources.module_jobs(), *sources.optimizer_jobs(), *forms.form_jobs()]
 
 
+def print_entries(jobs: list[probe.Job], parallel: int, limit: float) -> None:
+    entries = measured_entries(measure(jobs, parallel, limit))
+    print("\n".join(json.dumps({"api": api, **entry}) for api, entry in sorted(entries.items())))
+
+
 def _wrapped(names: list[str]) -> str:
     """One line for each first letter, so that a diff stays readable."""
     lines: dict[str, list[str]] = defaultdict(list)
@@ -137,14 +142,14 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2, help="processes at a time")
     parser.add_argument("--limit", type=float, default=120, help="seconds a single call may take")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="measure these and print, without writing")
+    parser.add_argument("--forms", action="store_true", help="with --only: look in forms.py only")
     options = parser.parse_args()
     if options.only:
-        chosen = [job for job in all_jobs() if any(name in job.name for name in options.only)]
-        entries = measured_entries(measure(chosen, options.jobs, options.limit))
-        print("\n".join(f"{api} {json.dumps(entry)}" for api, entry in sorted(entries.items())))
+        jobs = forms.form_jobs() if options.forms else all_jobs()
+        chosen = [job for job in jobs if any(name in job.name for name in options.only)]
+        print_entries(chosen, options.jobs, options.limit)
         return
-    path = data_path()
-    path.write_text(dumped(table(options.jobs, options.limit)), encoding="utf-8")
+    data_path().write_text(dumped(table(options.jobs, options.limit)), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass, fields, replace
-from pathlib import Path
+from dataclasses import dataclass, fields
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePosixPath
 
 from xlaport.errors import UserError
 from xlaport.targets.base import Target
@@ -15,7 +16,10 @@ DISTRIBUTED = ("auto", "spmd", "mp", "keep")
 
 @dataclass(frozen=True)
 class Settings:
-    """`select`/`ignore`: rule codes or prefixes (`XP1`). `spelling`: `xm` or `2.x`. See docs/configuration.md."""
+    """`select`/`ignore`: rule codes or prefixes (`XP1`). `spelling`: `xm` or `2.x`.
+
+    `exclude`: patterns of files and folders left alone. See docs/configuration.md.
+    """
 
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
@@ -31,6 +35,11 @@ class Settings:
         if any(code.startswith(prefix) for prefix in self.ignore):
             return False
         return not self.select or any(code.startswith(prefix) for prefix in self.select)
+
+    def excludes(self, name: str) -> bool:
+        """Is a file, or a folder it is in, named by `exclude`? `name` is relative to what was asked for."""
+        parts = (name, *PurePosixPath(name).parts)
+        return any(fnmatchcase(part, pattern) for pattern in self.exclude for part in parts)
 
 
 def load(start: Path) -> Settings:
@@ -56,12 +65,19 @@ def from_file(file: Path) -> Settings:
 
 
 def from_table(table: dict, file: Path) -> Settings:
-    known = {item.name for item in fields(Settings)}
-    for key in table:
-        if key.replace("-", "_") not in known:
+    defaults = {item.name: item.default for item in fields(Settings)}
+    values = {}
+    for key, value in table.items():
+        name = key.replace("-", "_")
+        default = defaults.get(name)
+        if default is None:
             raise UserError(f"{file}: [tool.xlaport] has no setting {key!r}")
-    values = {key.replace("-", "_"): tuple(value) if isinstance(value, list) else value for key, value in table.items()}
-    return replace(Settings(), **values)
+        is_list = isinstance(value, list) and all(isinstance(item, str) for item in value)
+        if not (is_list if isinstance(default, tuple) else isinstance(value, str)):
+            kind = "a list of strings" if isinstance(default, tuple) else "a string"
+            raise UserError(f"{file}: [tool.xlaport] {key} is {kind}, not {value!r}")
+        values[name] = tuple(value) if is_list else value
+    return Settings(**values)
 
 
 def checked(settings: Settings, where: str) -> Settings:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from xlaport import residue, suppress
 from xlaport.analysis.build import Unparsable
-from xlaport.analysis.project import Project
+from xlaport.analysis.project import LOADS, Project
 from xlaport.config import Settings
 from xlaport.findings import Danger, Finding, Grade, Location, Severity
 from xlaport.ruleset import load, match
@@ -81,6 +81,7 @@ def findings_in(project: Project, path: Path, settings: Settings, rules: match.I
         return []
     try:
         module = project.module(path)
+        project.loads_left = LOADS
     except Unparsable as error:
         place = Location(error.line, error.column, error.line, error.column)
         return [tool_finding(SYNTAX_CODE, "syntax-error", source.name, place, f"cannot be parsed: {error}")]

@@ -8,7 +8,7 @@ from xlaport.ruleset.api import Context, syntax
 MODULES = (
     "torch.cuda", "torch.backends.cudnn", "torch.backends.cuda", "nvtx", "torch.nn.attention.SDPBackend",
     "torch.nn.attention.sdpa_kernel", "torch.nn.parallel.DistributedDataParallel", "torch.nn.parallel.DataParallel",
-    "torch.nn.DataParallel", "torch.nn.SyncBatchNorm", "torch.amp.GradScaler", "torch.profiler.ProfilerActivity",
+    "torch.nn.DataParallel", "torch.nn.SyncBatchNorm", "torch.amp.GradScaler", "torch.profiler.ProfilerActivity", "torch_xla.amp",
 )
 
 

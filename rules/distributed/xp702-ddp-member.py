@@ -54,7 +54,7 @@ def unwrapped(context: Context, node: ast.Attribute):
         if ast.unparse(other) == ast.unparse(node.value):
             yield context.finding(node, "there is no wrapper to look into", context.replace(choice, "{model}", model=other))
             return
-    if any(DATA_PARALLEL.search(context.project.sources[path].text) for path in context.project.program(context.module.source.path)):
+    if context.project.program_mentions(context.module.source.path, DATA_PARALLEL):
         ops = context.replace(node, 'getattr({model}, "module", {model})', model=node.value)
         yield context.finding(node, "there may be no wrapper to look into", ops)
         return

@@ -23,7 +23,7 @@ def check(context: Context):
     for call in context.facts.of(ast.Call):
         if not syntax.is_dead(call):
             yield from from_call(context, call)
-    for node in context.facts.of(ast.Attribute, ast.Name):
+    for node in context.facts.of(ast.Attribute, ast.Name, ast.Call):  # a call: `getattr(torch.cuda.amp, "autocast")`
         if context.refers(node, *PARAMETERS) and is_bare(context, node) and not syntax.is_dead(node):
             yield context.finding(node, MESSAGE, context.replace(node, in_place_of_name(node)))
 
@@ -52,7 +52,7 @@ def is_second_name(context: Context, func: ast.expr) -> bool:
 def is_bare(context: Context, node: ast.expr) -> bool:
     """Named without being called."""
     parent = node.parent
-    if isinstance(parent, ast.Attribute) or not isinstance(node.ctx, ast.Load) or is_second_name(context, node):
+    if isinstance(parent, ast.Attribute) or isinstance(getattr(node, "ctx", None), (ast.Store, ast.Del)) or is_second_name(context, node):
         return False
     if isinstance(parent, ast.Call):
         is_made = context.refers(parent.func, "functools.partial") and parent.args[:1] == [node]
@@ -64,7 +64,7 @@ def in_place_of_name(node: ast.expr) -> str:
     parent = node.parent
     if node in getattr(parent, "decorator_list", ()):
         return f"torch.autocast({XLA}, dtype=torch.bfloat16)"
-    if isinstance(parent, ast.ClassDef) or isinstance(parent, ast.Call) and ast.unparse(parent.func) in {"isinstance", "issubclass"}:
+    if isinstance(parent, (ast.ClassDef, ast.Compare)) or isinstance(parent, ast.Call) and ast.unparse(parent.func) in {"isinstance", "issubclass"}:
         return "torch.autocast"
     return MAKER
 

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from xlaport.analysis import devices
-from xlaport.analysis.values import constant
+from xlaport.analysis.values import constant, default_of
 from xlaport.ruleset.api import Context, Danger, Grade, Severity, syntax
 
 HALF = ("torch.float16", "torch.half")
@@ -102,23 +102,17 @@ def sources(context: Context, node: ast.expr | None, depth: int) -> Iterator[ast
         yield from sources(context, node.func.value, depth + 1)
     elif isinstance(node, ast.Name):
         for binding in context.names.bindings(node):
-            value = binding.value if binding.how == "assign" else default_of(binding.node)
-            yield from sources(context, value, depth + 1)
+            yield from sources(context, given_by(binding), depth + 1)
     elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
         owner = syntax.enclosing(node, ast.ClassDef)
         for value in context.values.assigned_attributes(owner).get(node.attr, ()) if owner else ():
             yield from sources(context, value, depth + 1)
 
 
-def default_of(parameter: ast.AST) -> ast.expr | None:
-    if not isinstance(parameter, ast.arg):
-        return None
-    arguments = parameter.parent
-    positional = [*arguments.posonlyargs, *arguments.args]
-    if parameter in positional:
-        index = positional.index(parameter) - (len(positional) - len(arguments.defaults))
-        return arguments.defaults[index] if index >= 0 else None
-    return arguments.kw_defaults[arguments.kwonlyargs.index(parameter)] if parameter in arguments.kwonlyargs else None
+def given_by(binding) -> ast.expr | None:
+    if binding.how == "parameter":
+        return default_of(binding.node.parent.parent, binding.node)
+    return binding.value if binding.how == "assign" else None
 
 
 # -- where it stands

@@ -5,7 +5,7 @@ import re
 
 from xlaport.ruleset.api import Context, Kind, syntax
 
-FLAG = "set_swap_module_params_on_conversion"
+FLAG = re.compile("set_swap_module_params_on_conversion")
 PRELUDE = (
     "# Moving a module to XLA makes new parameters; swapping them in place keeps optimizers and tied weights attached.\n"
     "torch.__future__.set_swap_module_params_on_conversion(True)\n"
@@ -17,7 +17,7 @@ TIE = re.compile(
 
 
 def check(context: Context):
-    if not context.on_device or mentions(context, FLAG):
+    if not context.on_device or is_set(context):
         return
     moves = [call for call in context.facts.of(ast.Call) if is_module_move(context, call) and not syntax.is_dead(call)]
     if not moves:
@@ -32,15 +32,15 @@ def check(context: Context):
             return
 
 
-def mentions(context: Context, text: str) -> bool:
+def is_set(context: Context) -> bool:
     path = context.module.source.path
-    return any(text in context.project.sources[other].text for other in {path, *context.project.importers(path)})
+    return any(context.project.mentions(other, FLAG) for other in {path, *context.project.importers(path)})
 
 
 def ties_weights(context: Context) -> bool:
     path = context.module.source.path
     files = {path, *context.project.imported_by(path)}
-    return any(TIE.search(context.project.sources[other].text) for other in files)
+    return any(context.project.mentions(other, TIE) for other in files)
 
 
 def is_module_move(context: Context, call: ast.Call) -> bool:

@@ -10,7 +10,7 @@ TEXT = (
 class Corpus(object):
     """Character ids of a text, split 9:1."""
 
-    def __init__(self, repeats=40):
+    def __init__(self, repeats=30):
         text = TEXT * repeats
         self.chars = sorted(set(text))
         index = {c: i for i, c in enumerate(self.chars)}

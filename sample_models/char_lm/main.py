@@ -11,15 +11,15 @@ from data import Corpus, columns
 from model import CharLSTM
 
 parser = argparse.ArgumentParser(description='Character-level LSTM language model')
-parser.add_argument('--size', type=int, default=48, help='embedding and hidden size')
-parser.add_argument('--layers', type=int, default=2)
+parser.add_argument('--size', type=int, default=32, help='embedding and hidden size')
+parser.add_argument('--layers', type=int, default=1)
 parser.add_argument('--untied', action='store_true', help='separate input and output embeddings')
 parser.add_argument('--lr', type=float, default=2.0)
 parser.add_argument('--clip', type=float, default=0.25)
 parser.add_argument('--steps', type=int, default=20)
 parser.add_argument('--epoch-steps', type=int, default=10, help='steps between validations')
 parser.add_argument('--batch-size', type=int, default=16)
-parser.add_argument('--bptt', type=int, default=12)
+parser.add_argument('--bptt', type=int, default=6)
 parser.add_argument('--seed', type=int, default=1111)
 parser.add_argument('--save', default='char_lm.pt')
 args = parser.parse_args()
@@ -30,8 +30,8 @@ if torch.cuda.is_available():
 device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 corpus = Corpus()
-train_data = columns(corpus.train, args.batch_size).to(device)
-val_data = columns(corpus.valid, args.batch_size).to(device)
+train_data = columns(corpus.train, args.batch_size)
+val_data = columns(corpus.valid, args.batch_size)
 
 model = CharLSTM(len(corpus.chars), args.size, args.layers, tied=not args.untied).to(device)
 optimizer = torch.optim.SGD(model.parameters(), lr=args.lr)
@@ -40,7 +40,8 @@ scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, factor=0.25, p
 
 def window(source, step):
     start = step * args.bptt % (len(source) - args.bptt - 1)
-    return source[start:start + args.bptt], source[start + 1:start + 1 + args.bptt]
+    inputs, targets = source[start:start + args.bptt], source[start + 1:start + 1 + args.bptt]
+    return inputs.to(device), targets.to(device)
 
 
 def lm_loss(logits, targets):

@@ -18,7 +18,7 @@ class Residual(nn.Module):
         return self.relu(out)
 
 
-def resnet(num_classes, widths=(8, 16, 32)):
+def resnet(num_classes, widths=(8, 16)):
     layers = [conv_bn(3, widths[0], 3), nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, 1)]
     for cin, cout in zip((widths[0],) + widths, widths):
         layers.append(Residual(cin, cout, stride=1 if cin == cout else 2))

@@ -8,6 +8,7 @@ helpers of `NAMES`. An expression's value is compared with the CPU's, and differ
 
 from __future__ import annotations
 
+import ast
 import io
 from collections.abc import Callable
 from typing import Any
@@ -428,16 +429,22 @@ def _run(expression: str) -> Callable[[Any, torch.device], Any]:
     return run
 
 
+def expression_features(expression: str) -> tuple[str, ...]:
+    """The keyword arguments of its calls, and the whole."""
+    keywords = [node for node in ast.walk(ast.parse(expression)) if isinstance(node, ast.keyword)]
+    return (*(f"{node.arg}={ast.unparse(node.value)}" for node in keywords), expression)
+
+
 def form_call(api: str, expression: str) -> Call:
     torch.manual_seed(0)
     x = (torch.rand(4, 4) * 0.8 + 0.1).requires_grad_()
-    return Call((api,), x, _run(expression), expression, (expression,))
+    return Call((api,), x, _run(expression), expression, expression_features(expression))
 
 
 def form_jobs() -> list[Job]:
-    groups = {"tensor": TENSOR, "functions": FUNCTIONS, "modules": MODULES, "utilities": UTILITIES, "distributions": distribution_forms()}
-    return [Job("forms", name, lambda forms=forms: form_calls(forms)) for name, forms in groups.items()]
+    forms = {**TENSOR, **FUNCTIONS, **MODULES, **UTILITIES, **distribution_forms()}
+    return [Job("forms", api, lambda api=api: form_calls(api, forms[api])) for api in forms]
 
 
-def form_calls(forms: dict[str, tuple[str, ...]]) -> list[Call]:
-    return [form_call(api, expression) for api, expressions in forms.items() for expression in expressions]
+def form_calls(api: str, expressions: tuple[str, ...]) -> list[Call]:
+    return [form_call(api, expression) for expression in expressions]

@@ -7,9 +7,8 @@ from typing import Any
 
 from .probe import Observation
 
-_LONGEST = 160
-_MOST_CONDITIONS = 4
-_HOST_GROUP = "host_read"
+_LONGEST = 120
+_MOST_CONDITIONS = 3
 
 
 def _falls_forward(seen: Observation) -> bool:
@@ -62,14 +61,22 @@ def _covering_features(hit: list[Observation], rest: list[Observation]) -> list[
 
 
 def _when(seen: list[Observation], predicate: Callable[[Observation], bool]) -> str | None:
-    """Which calls: empty for none, `None`-like text only when some and not all."""
+    """Which of the calls, when it is some and not all: by their arguments where these tell, else by an example."""
     hit = [one for one in seen if predicate(one)]
-    if not hit or len(hit) == len(seen):
-        return None
     rest = [one for one in seen if not predicate(one)]
-    features = _covering_features(hit, rest)
-    text = " or ".join(features) if features else f"for example {hit[0].text}"
-    return f"{text} [{len(hit)} of {len(seen)} calls]"[:_LONGEST]
+    if not hit or not rest:
+        return None
+    candidates = [
+        _joined("", _covering_features(hit, rest)),
+        _joined("unless ", _covering_features(rest, hit)),
+        f"for example {hit[0].text}"[:_LONGEST],
+    ]
+    text = next(candidate for candidate in candidates if candidate and len(candidate) <= _LONGEST)
+    return f"{text} [{len(hit)} of {len(seen)} calls]"
+
+
+def _joined(prefix: str, features: list[str] | None) -> str:
+    return prefix + " or ".join(features) if features else ""
 
 
 def _operators(seen: Iterable[Observation], key: str) -> list[str]:

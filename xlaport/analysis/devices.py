@@ -167,7 +167,7 @@ def is_integer_device(node: ast.expr | None, module: Module) -> bool:
 
 def starts_processes(module: Module, project: Project) -> bool:
     """Does the program start worker processes itself? Then the device may not be touched before it does."""
-    return any(SPAWNERS.search(project.sources[path].text) for path in project.program(module.source.path))
+    return project.program_mentions(module.source.path, SPAWNERS)
 
 
 def runs_before_workers(node: ast.AST, module: Module, project: Project) -> bool:
@@ -182,7 +182,7 @@ def runs_before_workers(node: ast.AST, module: Module, project: Project) -> bool
 
 def must_stay_string(module: Module, project: Project) -> bool:
     """Some file of the program tests or cuts up a device variable as a string."""
-    return any(STRING_TEST.search(project.sources[path].text) for path in project.program(module.source.path))
+    return project.program_mentions(module.source.path, STRING_TEST)
 
 
 def cuda_strings(module: Module) -> Iterator[ast.Constant]:

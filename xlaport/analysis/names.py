@@ -73,7 +73,7 @@ class Names:
     def bindings(self, name: ast.Name | str, at: ast.AST | None = None) -> list[Binding]:
         """Bindings a name may have where it stands, nearest scope first; empty for builtins."""
         text, node = (name.id, name) if isinstance(name, ast.Name) else (name, at)
-        scope = enclosing_scope(node)
+        scope = scope_read_in(node)
         if isinstance(node, SCOPES) and not isinstance(name, ast.Name):
             scope = node
         first = True
@@ -163,6 +163,19 @@ def enclosing_binding_scope(node: ast.AST) -> ast.AST:
     if isinstance(node, ast.arg):
         return node.parent.parent
     return enclosing_scope(node)
+
+
+def scope_read_in(node: ast.AST) -> ast.AST:
+    """The scope in which a name is looked up: decorators, defaults, annotations and bases are read around a definition."""
+    child = node
+    for parent in ancestors(node):
+        if isinstance(parent, ast.Lambda):
+            if child is parent.body:
+                return parent
+        elif isinstance(parent, SCOPES) and isinstance(child, ast.stmt):
+            return parent
+        child = parent
+    return child
 
 
 def declared_elsewhere(module: ModuleFacts) -> dict[tuple[ast.AST, str], ast.AST]:

@@ -25,14 +25,12 @@ def mode_of(module: Module, project: Project, choice: str) -> Mode:
     `auto`: FSDP programs become SPMD, DDP programs replicas; everything else runs on one device.
     """
     path = module.source.path
-    texts = [project.sources[other].text for other in project.program(path)]
-    sharded = any(FSDP.search(text) or PORTED_SPMD.search(text) for text in texts)
-    replicated = any(DDP.search(text) for text in texts)
+    sharded = project.program_mentions(path, FSDP) or project.program_mentions(path, PORTED_SPMD)
+    replicated = project.program_mentions(path, DDP)
     if not sharded and not replicated:
         return Mode.ONE
     if choice == "auto":
-        own = module.source.text
-        if FSDP.search(own) or PORTED_SPMD.search(own):
+        if project.mentions(path, FSDP) or project.mentions(path, PORTED_SPMD):
             return Mode.SPMD
         return Mode.MP if replicated else Mode.SPMD
     return {"spmd": Mode.SPMD, "mp": Mode.MP, "keep": Mode.KEEP}[choice]

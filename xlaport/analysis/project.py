@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import re
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -12,14 +13,23 @@ from pathlib import Path
 
 from xlaport.analysis.build import Unparsable, build
 from xlaport.analysis.facts import FUNCTIONS, FunctionNode, ModuleFacts
-from xlaport.analysis.names import Names, bind
-from xlaport.analysis.values import Values
+from xlaport.analysis.names import Names, bind, canonical
+from xlaport.analysis.values import Inference, Values
 from xlaport.source import SourceFile
 
 KEPT_TEXT = 2_500_000
 """Source characters whose trees stay in memory: about 70 bytes of nodes a character, so 175 MB."""
 
 IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import[ \t]+(.+)|import[ \t]+([\w., \t]+))", re.MULTILINE)
+STARRED_LIBRARIES = ("torch", "torch.nn", "torch.nn.functional", "torch.optim", "torch.utils.data", "torch.distributed")
+STARRED_NAMES = {"torch.cuda.amp": frozenset({"autocast", "GradScaler", "custom_fwd", "custom_bwd"})}
+"""Modules of torch people import `*` from; all names one gives, where it is few and one more would be a finding."""
+
+COMMON = 8
+LOADS = 24
+"""Other files parsed for questions about one file: enough for its own imports and callers."""
+
+WORD = re.compile(r"[A-Za-z_]\w*")
 DEVICE_WORDS = re.compile(r"cuda|torch\.accelerator|xla|nccl|\.gpu\b|[\"']gpu[\"']")
 
 
@@ -40,8 +50,16 @@ class Project:
     root: Path
     sources: dict[Path, SourceFile]
     _modules: OrderedDict[Path, Module | Unparsable] = field(default_factory=OrderedDict, repr=False)
+    loads_left: int = 0
+    """Other files that may still be parsed to answer questions about the one at hand; set by the engine."""
+
     _kept: int = 0
     _looking_up: set[tuple[Path, str]] = field(default_factory=set, repr=False)
+    _importers: dict[Path, frozenset[Path]] = field(default_factory=dict, repr=False)
+    _imports: dict[Path, frozenset[Path]] = field(default_factory=dict, repr=False)
+    _programs: dict[Path, frozenset[Path]] = field(default_factory=dict, repr=False)
+    _matches: dict[tuple[Path, re.Pattern[str]], bool] = field(default_factory=dict, repr=False)
+    inference: Inference = field(default_factory=Inference, repr=False)
 
     def module(self, path: Path) -> Module:
         """Analyse a file of the project, or return it from memory. Raises `Unparsable`."""
@@ -70,7 +88,7 @@ class Project:
         return Module(source, facts, names, Values(facts, names, self, path))
 
     def _starred(self, name: str, stars: list[str], path: Path) -> tuple[str, ...]:
-        """What a name is that a file has through `from module import *` of project files."""
+        """What a name is that a file has through `from module import *`."""
         if (path, name) in self._looking_up:
             return ()  # two files that import each other
         self._looking_up.add((path, name))
@@ -90,7 +108,7 @@ class Project:
             inner = module.names.through_stars(name)
             if inner:
                 return inner
-        return ()
+        return tuple(canonical(f"{star}.{name}") for star in stars if is_exported(star, name))
 
     def _forget(self) -> None:
         while self._kept > KEPT_TEXT and len(self._modules) > 2:
@@ -98,21 +116,30 @@ class Project:
             self._kept -= len(self.sources[path].text)
 
     def parsed(self, path: Path) -> Module | None:
+        """Another file of the project; None when it does not parse, or when this file has asked for too many."""
+        if path not in self._modules:
+            if self.loads_left <= 0:
+                return None
+            self.loads_left -= 1
         try:
             return self.module(path)
         except Unparsable:
             return None
 
     def replace(self, source: SourceFile) -> None:
-        """A file has new text: forget what was derived from the old one."""
-        self.sources[source.path] = source
-        if self._modules.pop(source.path, None) is not None:
-            self._kept = sum(len(self.sources[path].text) for path in self._modules)
+        """A file has new text: forget what was derived from the old one.
+
+        Words, links and the files of a program stay as they were read first: edits add imports of
+        torch_xla and remove CUDA's, neither of which is a file of the project.
+        """
+        path = source.path
+        self.sources[path] = source
+        self._modules.pop(path, None)
+        self._kept = sum(len(self.sources[kept].text) for kept in self._modules)
+        self._matches = {key: value for key, value in self._matches.items() if key[0] != path}
         for module in self._modules.values():
             if isinstance(module, Module):
                 module.values.forget()
-        self.__dict__.pop("links", None)
-        self._importers.clear()
 
     def package(self, path: Path) -> str:
         """Dotted package a file belongs to, counted from the run's root."""
@@ -203,56 +230,78 @@ class Project:
                 if found:
                     yield found[0]
 
+    # -- what a program's texts mention
+
+    def mentions(self, path: Path, pattern: re.Pattern[str]) -> bool:
+        """Does the text of one file match?"""
+        key = (path, pattern)
+        if key not in self._matches:
+            self._matches[key] = pattern.search(self.sources[path].text) is not None
+        return self._matches[key]
+
+    def program_mentions(self, path: Path, pattern: re.Pattern[str]) -> bool:
+        """Does the text of any file of the program of `path` match?"""
+        return any(self.mentions(other, pattern) for other in self.program(path))
+
     @cached_property
-    def _importers(self) -> dict[Path, frozenset[Path]]:
-        return {}
+    def _linked_from(self) -> dict[Path, set[Path]]:
+        """`links` the other way round."""
+        table: dict[Path, set[Path]] = {}
+        for path, targets in self.links.items():
+            for target in targets:
+                table.setdefault(target, set()).add(path)
+        return table
 
     def importers(self, path: Path) -> frozenset[Path]:
         """Files that import `path`, directly or through others."""
         if path not in self._importers:
-            seen: set[Path] = set()
-            stack = [path]
-            while stack:
-                wanted = stack.pop()
-                for other, targets in self.links.items():
-                    if wanted in targets and other not in seen:
-                        seen.add(other)
-                        stack.append(other)
-            self._importers[path] = frozenset(seen)
+            self._importers[path] = reachable(path, self._linked_from)
         return self._importers[path]
 
     def imported_by(self, path: Path) -> frozenset[Path]:
         """Files `path` imports, directly or through others."""
-        seen: set[Path] = set()
-        stack = [path]
-        while stack:
-            for target in self.links.get(stack.pop(), ()):
-                if target not in seen:
-                    seen.add(target)
-                    stack.append(target)
-        return frozenset(seen)
+        if path not in self._imports:
+            self._imports[path] = reachable(path, self.links)
+        return self._imports[path]
 
     def program(self, path: Path) -> frozenset[Path]:
         """A file with everything it imports and everything that imports it."""
-        return frozenset({path}) | self.imported_by(path) | self.importers(path)
+        if path not in self._programs:
+            self._programs[path] = frozenset({path}) | self.imported_by(path) | self.importers(path)
+        return self._programs[path]
 
     def on_device(self, path: Path) -> bool:
         """Does this file, or one that imports it, speak of an accelerator at all?"""
-        if DEVICE_WORDS.search(self.sources[path].text):
-            return True
-        return any(DEVICE_WORDS.search(self.sources[other].text) for other in self.importers(path))
+        return self.mentions(path, DEVICE_WORDS) or any(self.mentions(other, DEVICE_WORDS) for other in self.importers(path))
 
     # -- who calls a function
 
+    @cached_property
+    def _words(self) -> dict[str, set[Path]]:
+        """identifier-like word -> files whose text has it."""
+        table: dict[str, set[Path]] = {}
+        for path, source in self.sources.items():
+            if path.suffix == ".py":
+                for word in set(WORD.findall(source.text)):
+                    table.setdefault(word, set()).add(path)
+        return table
+
+    def with_word(self, word: str) -> set[Path]:
+        """Python files whose text has this word, anywhere in it."""
+        return self._words.get(word, set())
+
     def callers(self, path: Path, name: str) -> Iterator[Module]:
-        """Modules whose text calls `name(`: the file itself first, then those that import it."""
-        pattern = re.compile(rf"\b{re.escape(name)}\b")
-        candidates = [path, *sorted(p for p in self.importers(path) if p != path)]
-        for candidate in candidates:
-            if pattern.search(self.sources[candidate].text):
-                module = self.parsed(candidate)
-                if module is not None:
-                    yield module
+        """Modules whose text has the name: the file itself first, then those that import it.
+
+        A name that more than `COMMON` of them have (`forward`, `build`) tells nothing: the file itself only.
+        """
+        having = self.with_word(name)
+        others = sorted(having & self.importers(path) - {path})
+        candidates = [path] if path in having else []
+        for candidate in [*candidates, *(others if len(others) <= COMMON else ())]:
+            module = self.parsed(candidate)
+            if module is not None:
+                yield module
 
     def calls_of(self, path: Path, name: str) -> Iterator[tuple[Module, ast.Call]]:
         """Calls by this name anywhere in the program: `name(...)` or `x.name(...)`."""
@@ -260,13 +309,35 @@ class Project:
             for call in module.facts.of(ast.Call):
                 func = call.func
                 called = func.id if isinstance(func, ast.Name) else getattr(func, "attr", None)
-                if called == name:
+                if called == name and not self._is_foreign(module, func):
                     yield module, call
+
+    def _is_foreign(self, module: Module, func: ast.expr) -> bool:
+        """`torch.save(...)` is no call of the project's own `save`."""
+        names = module.names.qualified(func)
+        return bool(names) and all(self.find(name, module.source.path) is None for name in names)
 
     def functions(self, module: Module, name: str) -> Iterator[FunctionNode]:
         for node in module.facts.of(*FUNCTIONS):
             if node.name == name:
                 yield node
+
+
+def is_exported(library: str, name: str) -> bool:
+    if hasattr(builtins, name):
+        return False
+    return library in STARRED_LIBRARIES or name in STARRED_NAMES.get(library, ())
+
+
+def reachable(start: Path, links: dict[Path, frozenset[Path]] | dict[Path, set[Path]]) -> frozenset[Path]:
+    seen: set[Path] = set()
+    stack = [start]
+    while stack:
+        for target in links.get(stack.pop(), ()):
+            if target not in seen:
+                seen.add(target)
+                stack.append(target)
+    return frozenset(seen)
 
 
 def star_source(node: ast.ImportFrom, package: str) -> str:

@@ -132,7 +132,7 @@ class Training:
                 trained_at_all = any(contains(scope, call) for call in self.backward_calls)
                 if trained_at_all and not covered and not trained_here:
                     return True
-                if trained_here and self._other_step_outside(parent, same):
+                if trained_here and self._other_step_outside(parent, same) and not leaves_iteration(step.call):
                     return True
             child = parent
         return False
@@ -168,9 +168,16 @@ class Training:
         """Loops over batches without gradients that call a model: `with torch.no_grad(): for x, y in loader:`."""
         return [
             loop for loop in self.facts.of(ast.For)
-            if self._iterates_batches(loop) and not self._trains(loop) and self._calls_model(loop)
-            and without_gradients(loop, self.names)
+            if self._calls_model(loop) and (self._iterates_batches(loop) or self._counts_batches(loop))
+            and not self._trains(loop) and without_gradients(loop, self.names)
         ]
+
+    def _counts_batches(self, loop: ast.For) -> bool:
+        """`for i in range(...)` in a function of the program that calls a model; not a module's own loop over layers."""
+        owner = enclosing_class(loop)
+        return last_name(getattr(loop.iter, "func", None)) == "range" and (
+            owner is None or Kind.MODULE not in self.values.kind_of_class(owner, self.values)
+        )
 
     def _iterates_batches(self, loop: ast.For) -> bool:
         return any(
@@ -184,8 +191,10 @@ class Training:
         )
 
     def _calls_model(self, loop: ast.For) -> bool:
+        """A model is called in the loop itself, not only in a loop inside it."""
         return any(
             isinstance(node, ast.Call) and Kind.MODULE in self.values.guess(node.func)
+            and next(enclosing_loops(node), None) is loop
             for statement in loop.body for node in ast.walk(statement)
         )
 
@@ -203,6 +212,10 @@ def is_sync(node: ast.AST, names: Names) -> bool:
     if "torch_xla.core.xla_model.optimizer_step" in found:
         return any(keyword.arg == "barrier" for keyword in node.value.keywords)
     return bool({"torch_xla.sync", "torch_xla.core.xla_model.mark_step"}.intersection(found))
+
+
+def enclosing_class(node: ast.AST) -> ast.ClassDef | None:
+    return next((parent for parent in ancestors(node) if isinstance(parent, ast.ClassDef)), None)
 
 
 def is_super(node: ast.expr) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from enum import Flag, auto
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -149,6 +150,29 @@ GUESSES: tuple[tuple[re.Pattern[str], Kind], ...] = (
 )
 
 
+@dataclass(eq=False)
+class Inference:
+    """The questions being answered right now, over all modules of a project, and those that ran into themselves."""
+
+    busy: set[int] = field(default_factory=set)
+    cut: set[int] = field(default_factory=set)
+    provisional: dict[int, Kind] = field(default_factory=dict)
+    fuel: int = 0
+    callers: int = 0
+    """How many steps from callee to caller the current question has taken."""
+
+
+DEEPEST = 60
+"""Questions that may wait for one another: a guard against Python's recursion limit."""
+
+FUEL = 800
+"""Questions one question may raise. A program of 500 lines needs fewer than 200 for its hardest."""
+
+TOO_DEEP = -1
+MOST_CALLERS = 2
+"""Steps from a parameter to the arguments of its callers, and on to theirs."""
+
+
 class Values:
     """Kinds of the expressions of one module, remembered."""
 
@@ -159,10 +183,13 @@ class Values:
         self.path = path
         self._kinds: dict[int, Kind] = {}
         self._attributes: dict[ast.ClassDef, dict[str, list[ast.expr]]] = {}
-        self._busy: set[int] = set()
+        self._inference = project.inference
+        self.memo: dict = {}
+        """What others derive from this module's values, forgotten with them."""
 
     def forget(self) -> None:
         self._kinds.clear()
+        self.memo.clear()
 
     # -- the two questions
 
@@ -173,15 +200,36 @@ class Values:
         key = id(node)
         if key in self._kinds:
             return self._kinds[key]
-        if key in self._busy or len(self._busy) > 60:
+        state = self._inference
+        if key in state.provisional:
+            state.cut.add(TOO_DEEP)
+            return state.provisional[key]
+        if key in state.busy or len(state.busy) > DEEPEST or state.fuel <= 0:
+            state.cut.add(key if key in state.busy else TOO_DEEP)
             return Kind.UNKNOWN
-        self._busy.add(key)
+        return self._answered(node, key, state)
+
+    def _answered(self, node: ast.AST, key: int, state: Inference) -> Kind:
+        """Infer, and remember: for good when complete, until the outermost question is answered otherwise."""
+        if not state.busy:
+            state.fuel = FUEL
+        outer, state.cut = state.cut, set()
+        state.busy.add(key)
+        state.fuel -= 1
         try:
             found = self._infer(node)
         finally:
-            self._busy.discard(key)
-        if not self._busy:
+            state.busy.discard(key)
+            state.cut.discard(key)
+            complete = not state.cut
+            state.cut |= outer
+        if complete or not state.busy:
             self._kinds[key] = found
+        else:
+            state.provisional[key] = found  # an answer that waits for another question is not final
+        if not state.busy:
+            state.provisional.clear()
+            state.cut.clear()
         return found
 
     def guess(self, node: ast.AST | None) -> Kind:
@@ -239,7 +287,7 @@ class Values:
     def _infer_BinOp(self, node: ast.BinOp) -> Kind:
         left, right = self.kind(node.left), self.kind(node.right)
         if Kind.STRING in left and isinstance(node.op, (ast.Add, ast.Mod)):
-            return Kind.STRING | (left & Kind.DEVICE_STRING if starts_device_name(node.left) else Kind.UNKNOWN)
+            return Kind.STRING | (Kind.DEVICE_STRING if starts_device_name(node.left) else Kind.UNKNOWN)
         if Kind.TENSOR in left or Kind.TENSOR in right:
             return Kind.TENSOR
         if left & NUMBER and right & NUMBER:
@@ -264,15 +312,17 @@ class Values:
         return Kind.STATE if Kind.STATE in base else Kind.UNKNOWN
 
     def _infer_Name(self, node: ast.Name) -> Kind:
-        for name in self.names.qualified(node):
-            found = self._kind_of_reference(name)
-            if found:
-                return found
         bindings = self.names.bindings(node)
+        if not bindings:
+            return self._kind_of_references(node)
         found = Kind.UNKNOWN
         for binding in reaching(bindings, node):
             found |= self._kind_of_binding(binding, node.id)
         return found
+
+    def _kind_of_references(self, node: ast.expr) -> Kind:
+        """The kind of the first thing an expression may refer to that has one."""
+        return next((found for name in self.names.qualified(node) if (found := self._kind_of_reference(name))), Kind.UNKNOWN)
 
     def _kind_of_reference(self, name: str) -> Kind:
         root, _, last = name.rpartition(".")
@@ -287,6 +337,8 @@ class Values:
         return Kind.UNKNOWN
 
     def _kind_of_binding(self, binding: Binding, name: str) -> Kind:
+        if binding.target:
+            return self._kind_of_reference(binding.target)
         if binding.how == "assign":
             declared = self._annotated(getattr(binding.node, "annotation", None))
             return declared or self.kind(binding.value)
@@ -350,6 +402,17 @@ class Values:
 
     def _kind_from_calls(self, function: ast.AST, parameter: ast.arg) -> Kind:
         """The arguments at up to eight call sites in the program."""
+        state = self._inference
+        if state.callers == MOST_CALLERS:
+            state.cut.add(TOO_DEEP)
+            return Kind.UNKNOWN
+        state.callers += 1
+        try:
+            return self._kind_of_arguments(function, parameter) | self._kind_from_spawn(function, parameter)
+        finally:
+            state.callers -= 1
+
+    def _kind_of_arguments(self, function: ast.AST, parameter: ast.arg) -> Kind:
         owner = enclosing(function, ast.ClassDef)
         is_method = owner is not None and function.parent is owner
         name = owner.name if is_method and function.name == "__init__" else function.name
@@ -361,16 +424,27 @@ class Values:
                 seen += 1
             if seen == 8:
                 break
-        return found | self._kind_from_spawn(function, parameter)
+        return found
+
+    @property
+    def calls_by_last_name(self) -> dict[str, list[ast.Call]]:
+        """`f` -> calls written `f(...)` or `x.f(...)` in this module."""
+        if "calls by last name" not in self.memo:
+            table: dict[str, list[ast.Call]] = {}
+            for call in self.facts.of(ast.Call):
+                table.setdefault(last_name(call.func), []).append(call)
+            self.memo["calls by last name"] = table
+        return self.memo["calls by last name"]
 
     def _kind_from_spawn(self, function: ast.AST, parameter: ast.arg) -> Kind:
         """The first parameter of a function started by `mp.spawn(f, ...)` is the process index."""
         positional = [*function.args.posonlyargs, *function.args.args]
         if not positional or positional[0] is not parameter:
             return Kind.UNKNOWN
-        for call in self.facts.of(ast.Call):
-            if last_name(call.func) in {"spawn", "launch"} and call.args and last_name(call.args[0]) == function.name:
-                return Kind.RANK | Kind.INT
+        for name in ("spawn", "launch"):
+            for call in self.calls_by_last_name.get(name, ()):
+                if call.args and last_name(call.args[0]) == function.name:
+                    return Kind.RANK | Kind.INT
         return Kind.UNKNOWN
 
     def _annotated(self, annotation: ast.expr | None) -> Kind:
@@ -401,10 +475,9 @@ class Values:
     # -- attributes
 
     def _infer_Attribute(self, node: ast.Attribute) -> Kind:
-        for name in self.names.qualified(node):
-            found = self._kind_of_reference(name)
-            if found:
-                return found
+        found = self._kind_of_references(node)
+        if found:
+            return found
         if isinstance(node.value, ast.Name) and node.value.id in {"self", "cls"}:
             owner = enclosing(node, ast.ClassDef)
             if owner is not None:
@@ -449,12 +522,21 @@ class Values:
     def _assigned_options(self, node: ast.Attribute) -> Kind:
         """`args.gpu = int(os.environ['LOCAL_RANK'])` anywhere in this module."""
         found = Kind.UNKNOWN
-        base = last_name(node.value)
-        for assign in self.facts.of(ast.Assign):
-            for target in assign.targets:
-                if isinstance(target, ast.Attribute) and target.attr == node.attr and last_name(target.value) == base:
-                    found |= self.kind(assign.value) & ~Kind.NONE
+        for value in self._attribute_assignments.get((last_name(node.value), node.attr), ()):
+            found |= self.kind(value) & ~Kind.NONE
         return found
+
+    @property
+    def _attribute_assignments(self) -> dict[tuple[str, str], list[ast.expr]]:
+        """(`args`, `gpu`) -> values assigned to `args.gpu` anywhere in this module."""
+        if "attributes" not in self.memo:
+            table: dict[tuple[str, str], list[ast.expr]] = {}
+            for assign in self.facts.of(ast.Assign):
+                for target in assign.targets:
+                    if isinstance(target, ast.Attribute):
+                        table.setdefault((last_name(target.value), target.attr), []).append(assign.value)
+            self.memo["attributes"] = table
+        return self.memo["attributes"]
 
     def options(self, destination: str) -> Iterator[tuple[Values, ast.Call]]:
         """`add_argument` calls that fill `destination`: of this module, else of the program's other files."""
@@ -465,15 +547,14 @@ class Values:
                 yield self, call
         if found:
             return
-        needle = destination.replace("_", "[-_]")
-        pattern = re.compile(rf"[\"'](--)?{needle}[\"']")
-        for path in sorted(self.project.program(self.path) - {self.path}):
-            if pattern.search(self.project.sources[path].text):
-                module = self.project.parsed(path)
-                if module is not None:
-                    for call in add_argument_calls(module.facts):
-                        if destination_of(call) == destination:
-                            yield module.values, call
+        having = self.project.with_word(destination) | self.project.with_word(destination.rpartition("_")[2])
+        having &= self.project.with_word("add_argument")
+        for path in sorted(having & self.project.program(self.path) - {self.path}):
+            module = self.project.parsed(path)
+            if module is not None:
+                for call in add_argument_calls(module.facts):
+                    if destination_of(call) == destination:
+                        yield module.values, call
 
     def kind_of_attribute(self, owner: ast.ClassDef, name: str, depth: int = 0) -> Kind:
         """Kinds of what methods of a class (or of its bases in the project) assign to `self.name`."""
@@ -523,7 +604,7 @@ class Values:
             found = self._kind_of_method(node, node.func)
             if found:
                 return found
-        found = Kind.UNKNOWN
+        found = self._kind_of_references(node)
         for function, owner in self.functions_called(node):
             for result in returned(function):
                 found |= owner.kind(result)
@@ -532,6 +613,8 @@ class Values:
         return found & ~Kind.NONE if found != Kind.NONE else found
 
     def _kind_of_call(self, name: str, node: ast.Call) -> Kind:
+        if name == "int" and node.args:
+            return Kind.INT | (self.kind(node.args[0]) & (Kind.RANK | Kind.WORLD_SIZE))
         if name in CALLS:
             return CALLS[name]
         root, _, last = name.rpartition(".")
@@ -551,8 +634,6 @@ class Values:
             return Kind.TENSOR
         if name in {"os.environ.get", "os.getenv"}:
             return Kind.RANK | Kind.STRING if node.args and constant(node.args[0]) in RANK_VARIABLES else Kind.STRING
-        if name == "int" and node.args:
-            return Kind.INT | (self.kind(node.args[0]) & (Kind.RANK | Kind.WORLD_SIZE))
         return Kind.UNKNOWN
 
     def _kind_of_method(self, node: ast.Call, func: ast.Attribute) -> Kind:
@@ -568,7 +649,7 @@ class Values:
         if func.attr in {"to", "cuda"} and Kind.MODULE in guess_by_name(last_name(func.value)) and not base:
             return Kind.MODULE
         if func.attr == "format" and Kind.STRING in base:
-            return Kind.STRING | (base & Kind.DEVICE_STRING if starts_device_name(func.value) else Kind.UNKNOWN)
+            return Kind.STRING | (Kind.DEVICE_STRING if starts_device_name(func.value) else Kind.UNKNOWN)
         if func.attr in {"size", "dim", "numel", "ndimension"}:
             return Kind.INT
         return Kind.UNKNOWN
@@ -635,12 +716,13 @@ class Values:
                 owner = enclosing(node, ast.ClassDef)
                 return (owner, self) if owner else None
             for binding in self.names.bindings(node):
-                if binding.how == "assign" and isinstance(binding.value, (ast.Call, ast.Name)) and id(binding) not in self._busy:
-                    self._busy.add(id(binding))
+                busy = self._inference.busy
+                if binding.how == "assign" and isinstance(binding.value, (ast.Call, ast.Name)) and id(binding) not in busy:
+                    busy.add(id(binding))
                     try:
                         found = self.class_of_instance(binding.value)
                     finally:
-                        self._busy.discard(id(binding))
+                        busy.discard(id(binding))
                     if found:
                         return found
         return None
@@ -679,7 +761,7 @@ def is_device_string(value: str) -> bool:
 
 def starts_device_name(node: ast.expr) -> bool:
     value = constant(node)
-    return isinstance(value, str) and value.startswith(("cuda", "xla"))
+    return isinstance(value, str) and re.match(r"(cuda|xla)(:|$)", value) is not None
 
 
 def constant(node: ast.AST | None):

@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     tree = files.find(options.paths)
     settings = settings_for(options, tree.root)
-    sources, unread = read_all(tree)
+    sources, unread = read_all(tree, settings)
     selection = Selection(settings, grades(options))
     project = Project(tree.root, sources)
     python = [path for path in sources if path.suffix == ".py"]
@@ -61,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
 def settings_for(options: argparse.Namespace, root: Path) -> config.Settings:
     settings = config.load(root)
     for name in ("select", "ignore"):
-        value = getattr(options, name)
+        value = getattr(options, name) or ",".join(getattr(settings, name))
         if value:
             settings = replace(settings, **{name: known_codes(value)})
     if options.distributed:
@@ -87,7 +87,7 @@ def grades(options: argparse.Namespace) -> frozenset[Grade]:
     return PLAIN | {Grade.UNSAFE} if options.unsafe_fixes else PLAIN
 
 
-def read_all(tree: files.Tree) -> tuple[dict[Path, SourceFile], list[FileOutcome]]:
+def read_all(tree: files.Tree, settings: config.Settings) -> tuple[dict[Path, SourceFile], list[FileOutcome]]:
     """Sources of the run, and outcomes of the files that could not be read."""
     sources: dict[Path, SourceFile] = {}
     unread = [
@@ -96,6 +96,9 @@ def read_all(tree: files.Tree) -> tuple[dict[Path, SourceFile], list[FileOutcome
     ]
     for path in tree.files:
         if path.suffix != ".py" and not is_project_file(path):
+            continue
+        if settings.excludes(name_of(path, tree)):
+            unread.append(FileOutcome(name_of(path, tree), Status.SKIPPED, "excluded by the settings"))
             continue
         try:
             sources[path] = SourceFile.from_bytes(path, name_of(path, tree), path.read_bytes())

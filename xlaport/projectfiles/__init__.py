@@ -13,6 +13,7 @@ from xlaport.projectfiles import (
     conda, dockerfile, json_values, pyproject, requirements, settings_keys, setup_cfg, setup_py, shell, toml_values, yaml_values,
 )
 from xlaport.projectfiles.belonging import of_other_frameworks
+from xlaport.projectfiles.malformed import Malformed
 from xlaport.projectfiles.view import View, overlap, spliced
 from xlaport.source import SourceFile
 from xlaport.suppress import COMMENT, Suppressions
@@ -23,16 +24,21 @@ MAX_PASSES = 5
 MAX_SETTINGS = 200_000
 """Larger YAML and JSON files are data."""
 
-WORTH_READING = re.compile(r"torch|cuda|nvidia|nccl|gpu|fp16|float16|precision|apex|flash|xformers|bitsandbytes|deepspeed|triton|pynvml|cupy|half", re.IGNORECASE)
+WORTH_READING = re.compile(
+    r"torch|cuda|nvidia|nccl|gpu|fp16|float16|precision|apex|flash|xformers|bitsandbytes|deepspeed|triton|pynvml|cupy|half", re.IGNORECASE
+)
 
 Checker = Callable[[View], Iterator[Finding]]
 
 REQUIREMENTS = re.compile(r"(?:.*[-_.])?(?:requirements?|constraints?|reqs)(?:[-_.].*)?\.(?:txt|in|pip)$", re.IGNORECASE)
-JSON_SETTINGS = re.compile(r"(?:.*[-_.])?(?:config(?:uration)?s?|settings?|params?|hparams|args|ds|deepspeed|train(?:ing)?|options?|opts?)(?:[-_.].*)?\.json$", re.IGNORECASE)
+JSON_SETTINGS = re.compile(
+    r"(?:.*[-_.])?(?:config(?:uration)?s?|settings?|params?|hparams|args|ds|deepspeed|train(?:ing)?|options?|opts?)(?:[-_.].*)?\.json$",
+    re.IGNORECASE,
+)
 SETTINGS_FOLDERS = frozenset({"config", "configs", "conf", "confs", "cfg", "cfgs", "settings", "experiments", "options", "hparams"})
 NOT_SETTINGS = re.compile(
     r"\..*|.*[-_.]lock\..*|package(?:-lock)?\.json|tsconfig.*|.*(?:tokenizer|vocab|merges|special_tokens|generation_config|preprocessor_config).*"
-    r"|mkdocs\.ya?ml|(?:docker-)?compose.*\.ya?ml|action\.ya?ml|codecov\.ya?ml|_toctree\.ya?ml|.*pipelines?\.ya?ml|appveyor\.ya?ml|dependabot\.ya?ml|cargo\.toml|.*\.ipynb",
+    r"|(?:mkdocs|(?:docker-)?compose.*|action|codecov|_toctree|.*pipelines?|appveyor|dependabot)\.ya?ml|cargo\.toml",
     re.IGNORECASE,
 )
 LEFT_ALONE = frozenset({"docs", "doc", "node_modules", "site-packages", "third_party", "triton"})
@@ -141,7 +147,7 @@ def findings_in(source: SourceFile, selection: Selection) -> list[Finding]:
     view = View(source, selection.settings.target)
     try:
         found = list(checker(view))
-    except (toml_values.Malformed, yaml_values.Malformed, json_values.Malformed) as error:
+    except Malformed as error:
         found = [view.finding("XP879", 0, 0, f"not looked at, {error}")]
     kept = (f for f in found if not silenced.silence(f.code, f.location.line, f.location.end_line))
     return sorted(dict.fromkeys(kept), key=lambda finding: finding.sort_key)

@@ -8,7 +8,9 @@ from pathlib import Path
 
 from xlaport.source import SourceFile
 
-TORCH = re.compile(rb"^[ \t]*(?:import|from)[ \t]+(?:torch\w*|pytorch_lightning|lightning|accelerate|transformers|diffusers|timm|fastai|trl|peft)\b", re.MULTILINE)
+TORCH = re.compile(
+    rb"^[ \t]*(?:import|from)[ \t]+(?:torch\w*|pytorch_lightning|lightning|accelerate|transformers|diffusers|timm|fastai|trl|peft)\b", re.MULTILINE
+)
 NAMES = (b"tensorflow", b"keras", b"mxnet", b"paddle", b"jax", b"flax", b"haiku")
 OTHERS = re.compile(rb"^[ \t]*(?:import|from)[ \t]+(?:tensorflow\w*|keras|mxnet|paddle|jax|flax|haiku)\b", re.MULTILINE)
 

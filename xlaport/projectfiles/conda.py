@@ -15,7 +15,7 @@ from xlaport.projectfiles.yaml_values import Scalar
 
 SPEC = re.compile(r"(?:[\w./-]+::)?(?P<name>[\w.-]+)\s*(?P<version>[<>=!~ ].*)?$")
 CUDA_PACKAGES = re.compile(
-    r"(?:cudatoolkit|cudnn|nccl|pytorch-cuda|pytorch-mutex|magma-cuda\d*|torchtriton|triton|cupti|cuda(?:-[a-z-]+)?|cuda-toolkit|"
+    r"(?:cudatoolkit|cudnn|nccl|pytorch-cuda|pytorch-mutex|magma-cuda\d*|torchtriton|triton|cupti|cuda(?:-[a-z-]+)?|"
     r"libcu(?:blas|fft|file|rand|solver|sparse|dnn)(?:-\w+)*|lib(?:npp|nvjpeg|nvjitlink|nvfatbin|nvvm\w*)(?:-\w+)*|gds-tools|nvidia-\w+|tensorrt\w*)"
     r"(?:-dev|-static)?$"
 )
@@ -37,7 +37,8 @@ def check(view: View, scalars: list[Scalar]) -> Iterator[Finding]:
         if CUDA_PACKAGES.match(name):
             yield view.finding("XP857", scalar.start, scalar.end, f"{name} is left out: it is part of CUDA", [without_item(view, scalar)])
         elif name not in TORCH and (package := known(name)):
-            yield view.finding("XP854", scalar.start, scalar.end, f"{name} {package.advice if not package.removable else 'is for CUDA only: ' + package.advice}")
+            message = f"{name} {'is for CUDA only: ' if package.removable else ''}{package.advice}"
+            yield view.finding("XP854", scalar.start, scalar.end, message)
     for scalar in scalars:
         if scalar.path == ("channels",) and scalar.in_sequence and not scalar.in_flow and re.match(r"nvidia(?:/|$)", scalar.text):
             yield view.finding("XP857", scalar.start, scalar.end, "the channel goes: it holds CUDA packages only", [without_item(view, scalar)])

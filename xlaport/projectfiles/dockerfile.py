@@ -11,7 +11,10 @@ from xlaport.projectfiles.shell_words import commands
 from xlaport.projectfiles.view import View
 
 INSTRUCTION = re.compile(r"^[ \t]*(?P<word>FROM|ARG|RUN|ENV|CMD|ENTRYPOINT)[ \t]+(?P<rest>(?:[^\n]*\\\r?\n)*[^\n]*)", re.MULTILINE | re.IGNORECASE)
-CUDA_IMAGE = re.compile(r"(?:nvcr\.io/nvidia/|(?<![\w/])nvidia/)(?:pytorch|cuda|l4t|k8s)[\w.:${}/-]*|(?<![\w/])pytorch/pytorch:[\w.-]*cuda[\w.-]*|huggingface/[\w-]*pytorch[\w-]*gpu[\w.:-]*")
+CUDA_IMAGE = re.compile(
+    r"(?:nvcr\.io/nvidia/|(?<![\w/])nvidia/)(?:pytorch|cuda|l4t|k8s)[\w.:${}/-]*"
+    r"|(?<![\w/])pytorch/pytorch:[\w.-]*cuda[\w.-]*|huggingface/[\w-]*pytorch[\w-]*gpu[\w.:-]*"
+)
 OTHER_IMAGE = re.compile(r"nvcr\.io/nvidia/(?:tensorflow|mxnet|paddlepaddle|kaldi|merlin|tritonserver|jax)|tensorflow/tensorflow")
 VARIABLE = re.compile(r"(?P<name>\w+)[= ]")
 RECIPE = re.compile(r"^\t[ \t]*[@+-]*(?P<shell>(?:[^\n]*\\\r?\n)*[^\n]*)", re.MULTILINE)
@@ -46,7 +49,8 @@ def variable_findings(view: View, start: int, end: int) -> Iterator[Finding]:
     single = view.text.count("=", start, end) <= 1 and not re.search(rf"\$\{{?{name}\b", view.text)
     edits = [view.without_lines(start, end)] if single else None
     code = "XP860" if name == shell.VISIBLE else "XP861"
-    yield view.finding(code, start, end, f"{name} means nothing to a TPU" + ("" if edits else ": take it out, and what reads it"), edits, danger=Danger.NONE)
+    message = f"{name} means nothing to a TPU" + ("" if edits else ": take it out, and what reads it")
+    yield view.finding(code, start, end, message, edits, danger=Danger.NONE)
 
 
 def check_makefile(view: View) -> Iterator[Finding]:

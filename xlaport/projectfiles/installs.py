@@ -17,7 +17,9 @@ from xlaport.projectfiles.view import Edit, View
 PIP = re.compile(r"(?:.*/)?pip3?(?:\.\d+)?$")
 CONDA = re.compile(r"(?:.*/)?(?:micro)?(?:conda|mamba)$")
 INDEX_OPTION = re.compile(r"(?P<name>--extra-index-url|--index-url|--default-index|--index|--find-links|-i|-f)(?:=(?P<url>.*))?$")
-TAKES_VALUE = frozenset({"-r", "--requirement", "-c", "--constraint", "-t", "--target", "--prefix", "--root", "--trusted-host", "--platform", "--python-version", "--no-binary", "--only-binary", "-p", "--python"})
+TAKES_VALUE = frozenset(
+    "-r --requirement -c --constraint -t --target -p --python --prefix --root --trusted-host --platform --python-version --no-binary --only-binary".split()
+)
 
 CONDA_TAKES_VALUE = frozenset({"-c", "--channel", "-n", "--name", "-p", "--prefix", "--file"})
 

@@ -6,13 +6,11 @@ import json
 import re
 from dataclasses import dataclass
 
+from xlaport.projectfiles.malformed import Malformed
+
 BLANK = re.compile(r"[ \t\r\n]*")
 STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 SCALAR = re.compile(r"[^\s,\]}]+")
-
-
-class Malformed(Exception):
-    """Not JSON."""
 
 
 @dataclass(frozen=True)

@@ -98,8 +98,8 @@ def counted(number: int) -> str:
 def version_findings(view: View, item: Listed, pin: str) -> Iterator[Finding]:
     requirement = item.requirement
     written = requirement_name(view, item)
-    if requirement.url or item.pin is None:
-        message = f"{written} does not come from the package index: torch_xla needs {written}{pin}"
+    if is_fixed(item):
+        message = f"{written} comes from a fixed place: torch_xla needs {written}{pin} by name"
         yield view.finding("XP855", item.start, item.end, message)
         return
     if stays_in(requirement.spec, pin):
@@ -110,6 +110,11 @@ def version_findings(view: View, item: Listed, pin: str) -> Iterator[Finding]:
     elif is_newer(requirement.spec, pin):
         message += "; the program asked for a newer one, which torch_xla does not have"
     yield view.finding("XP850", item.start, item.end, message, [item.pin(pin)])
+
+
+def is_fixed(item: Listed) -> bool:
+    """An address, a repository, or a version in a variable."""
+    return bool(item.requirement.url) or item.pin is None
 
 
 def requirement_name(view: View, item: Listed) -> str:
@@ -124,6 +129,8 @@ def missing_torch_xla(view: View, listing: Listing, family: list[Listed]) -> Ite
         return
     if "torch" not in listed and (listing.includes_others or listing.optional):
         return  # torch, and torch_xla with it, stand in the other list
+    if any(item.name == "torch" and is_fixed(item) for item in family):
+        return  # half a change: a finding at torch says what is needed
     anchor = min(family, key=lambda item: (item.name != "torch", never_on_linux(item), bool(item.requirement.marker)))
     if anchor.requirement.marker and never_on_linux(anchor):
         return

@@ -124,8 +124,8 @@ def family(names: str, advice: str, removable: bool = False) -> Package:
 
 
 NVIDIA_LIBRARIES = (
-    r"cublas|cuda-(?:nvrtc|runtime|cupti|nvcc|cccl|opencl|profiler-api|sanitizer-api)|cudnn|cudnn-frontend|cufft|cufile|curand|cusolver|cusparse|cusparselt"
-    r"|cutlass-dsl|nccl|nvjitlink|nvshmem|nvtx|npp|nvjpeg|nvcomp"
+    r"cublas|cuda-(?:nvrtc|runtime|cupti|nvcc|cccl|opencl|profiler-api|sanitizer-api)|cudnn|cudnn-frontend|cufft|cufile|curand|cusolver"
+    r"|cusparse|cusparselt|cutlass-dsl|nccl|nvjitlink|nvshmem|nvtx|npp|nvjpeg|nvcomp"
 )
 
 FAMILIES = (
@@ -142,10 +142,19 @@ FAMILIES = (
     family(r"bitsandbytes$", "has no XLA kernels; use AdamW, and bfloat16 where it quantised weights"),
     family(r"deepspeed$|deepspeed-\w+$", "has no XLA form; use SPMD with SpmdFullyShardedDataParallel for ZeRO"),
     family(r"pynvml$|nvidia-ml-py3?$|py3nvml$|gpustat$|gputil$", "asks the NVIDIA driver; use xm.get_memory_info and tpu-info"),
-    family(r"mamba-ssm$|causal-conv1d$|flash-linear-attention$|fla-core$|liger-kernel$|natten$|unsloth$", "runs on kernels written for GPUs; use a version in torch operations"),
-    family(r"torch-(?:scatter|sparse|cluster|spline-conv)$|pyg-lib$", "is compiled for one torch version and has no XLA kernels; use scatter of torch"),
+    family(
+        r"mamba-ssm$|causal-conv1d$|flash-linear-attention$|fla-core$|liger-kernel$|natten$|unsloth$",
+        "runs on kernels written for GPUs; use a version in torch operations",
+    ),
+    family(
+        r"torch-(?:scatter|sparse|cluster|spline-conv)$|pyg-lib$",
+        "is compiled for one torch version and has no XLA kernels; use the scatter operations of torch",
+    ),
     family(r"dgl-cu\d+$|dgl-cuda[\d.]*$", "is a CUDA build; install dgl, which runs on the host"),
-    family(r"(?:cudf|cuml|cugraph|cuspatial|rmm|dask-cudf|pylibcugraph|cugraph-pyg|raft-dask|nx-cugraph)(?:-cu\d+)?$", "is RAPIDS for NVIDIA GPUs; use pandas or scikit-learn on the host"),
+    family(
+        r"(?:cudf|cuml|cugraph|cuspatial|rmm|dask-cudf|pylibcugraph|cugraph-pyg|raft-dask|nx-cugraph)(?:-cu\d+)?$",
+        "is RAPIDS for NVIDIA GPUs; use pandas or scikit-learn on the host",
+    ),
     family(r"onnxruntime-gpu$", "is a CUDA build; install onnxruntime"),
     family(r"faiss-gpu(?:-cu\d+)?$", "is a CUDA build; install faiss-cpu"),
     family(r"torchtext$", "ended with 0.18, compiled for torch 2.3, and cannot be loaded with torch 2.9; tokenize without it"),

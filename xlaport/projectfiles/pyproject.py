@@ -19,7 +19,10 @@ ALWAYS = {("build-system", "requires"), ("tool", "uv", "dev-dependencies")}
 POETRY = re.compile(r"tool\.poetry\.(?:(?P<main>dependencies)|(?P<dev>dev-dependencies)|group\.(?P<group>[^.]+)\.dependencies)$")
 PIPENV = {("packages",): "", ("dev-packages",): "dev-packages"}
 PYTHON = {("project", "requires-python"), ("tool", "poetry", "dependencies", "python")}
-DETAIL = {"version", "extras", "source", "index", "url", "git", "rev", "tag", "branch", "path", "file", "markers", "python", "platform", "optional", "editable", "ref", "subdirectory", "allow-prereleases", "develop"}
+DETAIL = frozenset(
+    "version extras source index url git rev tag branch path file markers python platform optional editable ref subdirectory allow-prereleases develop".split()
+)
+"""Keys of an entry `torch = {...}`; with any other key it is no package."""
 
 
 def check(view: View) -> Iterator[Finding]:

@@ -58,4 +58,4 @@ def text_of(view: View, node: ast.expr | None) -> Value | None:
     quote = view.text[start]
     if quote not in "\"'" or view.text[start:end] != quote + node.value + quote:
         return None
-    return Value((), node.value, start + 1, end - 1, quote, True, False, start)
+    return Value((), node.value, start + 1, end - 1, quote, True, start)

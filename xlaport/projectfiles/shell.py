@@ -18,10 +18,15 @@ VARIABLE = re.compile(
 """What steers a training program; what steers a compiler or a container (`CUDA_HOME`) is not among them."""
 
 NO_GPU = frozenset({"", "-1", "none"})
-LAUNCHER = re.compile(r"(?<![\w./-])(?<!launcher=)torchrun(?![\w/-])|(?<=-m )torch\.distributed\.(?:launch|run)\b|(?<=-m)torch\.distributed\.(?:launch|run)\b|^torch\.distributed\.(?:launch|run)$")
+LAUNCHER = re.compile(r"(?<![\w./-])(?<!launcher=)torchrun(?![\w/-])|(?:(?<=-m )|(?<=-m)|^)torch\.distributed\.(?:launch|run)\b")
 PROCESSES = re.compile(r"--nproc[_-]per[_-]node[= ]+(?P<count>\"?\$?[\w{}:\-]+)")
 NVIDIA_SMI = re.compile(r"(?<![\w./-])nvidia-smi(?![\w-])")
-NOT_PROGRAMS = frozenset({"docker", "nvidia-docker", "podman", "pip", "pip3", "conda", "mamba", "apt-get", "apt", "git", "cmake", "nvcc", "echo", "printf", "export", "sudo", "sbatch", "srun", "salloc", "test", "[", "readonly", "local", "declare", "typeset", "let", "unset"})
+NOT_PROGRAMS = frozenset(
+    "docker nvidia-docker podman pip pip3 conda mamba apt-get apt git cmake nvcc sbatch srun salloc sudo "
+    "echo printf export test [ readonly local declare typeset let unset".split()
+)
+"""Commands whose options are not those of a training program."""
+
 OPTION = re.compile(r"(?P<name>--?[A-Za-z][\w.-]*)(?:=(?P<value>.*))?$", re.DOTALL)
 OVERRIDE = re.compile(r"\+{0,2}(?P<name>[a-z][\w.]*)=(?P<value>.*)$", re.DOTALL)
 OPENS_BLOCK = re.compile(r"(?:\b(?:then|do|else)|[{)])\s*$")
@@ -129,7 +134,7 @@ def torch_launcher(view: View, command: Command, launcher: str) -> str:
     text = view.text[command.words[0].start : command.words[-1].end]
     count = PROCESSES.search(text)
     number = f" {count['count'].strip(chr(34))}" if count else ""
-    message = f"{launcher} starts{number} processes here: start one a chip of the machine, or start the script plainly where it was migrated to torch_xla.launch"
+    message = f"{launcher} starts{number} processes here: start one a chip, or start the script plainly where it was migrated to torch_xla.launch"
     return message + ("; torchrun takes its place and passes no --local-rank" if launcher.endswith(".launch") else "")
 
 
@@ -140,8 +145,10 @@ def driver_findings(view: View, command: Command) -> Iterator[Finding]:
         for found in NVIDIA_SMI.finditer(word.text):
             start = word.start + found.start()
             alone = len(command.words) == 1 and word.text == found[0] and command.first and command.last
-            message = "nvidia-smi asks the NVIDIA driver: tpu-info, which torch_xla[tpu] brings, " + ("takes its place" if alone else "lists the chips of a TPU machine")
-            yield view.finding("XP863", start, start + len(found[0]), message, [Edit(start, start + len(found[0]), "tpu-info")] if alone else None)
+            message = "nvidia-smi asks the NVIDIA driver: tpu-info, which torch_xla[tpu] brings, "
+            message += "takes its place" if alone else "lists the chips of a TPU machine"
+            edits = [Edit(start, start + len(found[0]), "tpu-info")] if alone else None
+            yield view.finding("XP863", start, start + len(found[0]), message, edits)
 
 
 # -- options of the program

@@ -32,7 +32,7 @@ class Word:
 
 @dataclass(frozen=True)
 class Command:
-    """A simple command. `first` tells that it starts its line, `last` that it ends one, `background` that the script does not wait for it."""
+    """A simple command. `first`: it starts its line; `last`: it ends one; `background`: the script does not wait for it."""
 
     words: tuple[Word, ...]
     first: bool
@@ -90,7 +90,8 @@ class Lexer:
         return self.found
 
     def is_background(self) -> bool:
-        return self.text.startswith("&", self.position) and "&" not in (self.text[self.position - 1], self.text[self.position + 1 : self.position + 2])
+        around = self.text[max(self.position - 1, 0) : self.position + 2]
+        return self.text[self.position] == "&" and around.count("&") == 1
 
     def close(self, last: bool, background: bool = False) -> None:
         words = self.words
@@ -159,7 +160,10 @@ class Lexer:
         mark = self.text[position]
         position += 1
         while position < self.end and self.text[position] != mark:
-            position = self.expansion(position) if mark == '"' and self.text.startswith("$(", position) else position + (2 if self.text[position] == "\\" else 1)
+            if mark == '"' and self.text.startswith("$(", position):
+                position = self.expansion(position)
+            else:
+                position += 2 if self.text[position] == "\\" else 1
         return min(position + 1, self.end)
 
     def expansion(self, position: int) -> int:

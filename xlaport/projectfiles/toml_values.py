@@ -6,12 +6,10 @@ import re
 import tomllib
 from dataclasses import dataclass
 
+from xlaport.projectfiles.malformed import Malformed
+
 BARE = re.compile(r"[A-Za-z0-9_-]+")
 SCALAR = re.compile(r"[^\s,\]}#]+(?:[ ]\d\d:[^\s,\]}#]+)?")
-
-
-class Malformed(Exception):
-    """The document does not follow its format."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +26,6 @@ class Value:
     end: int
     quote: str
     in_array: bool
-    in_table: bool
     statement: int
 
     @property
@@ -67,7 +64,7 @@ class Scanner:
                 self.statement = self.position
                 key = self.key()
                 self.position += 1  # =
-                self.value((*table, *key), in_array=False, in_table=False)
+                self.value((*table, *key), in_array=False)
         return self.found
 
     def at(self, character: str) -> bool:
@@ -101,7 +98,7 @@ class Scanner:
                 return tuple(parts)
             self.position += 1
 
-    def value(self, path: tuple[str, ...], in_array: bool, in_table: bool) -> None:
+    def value(self, path: tuple[str, ...], in_array: bool) -> None:
         self.skip_blank(newlines=in_array)
         if self.at("["):
             self.array(path)
@@ -109,19 +106,19 @@ class Scanner:
             self.inline_table(path)
         elif self.at('"') or self.at("'"):
             start, end, quote = self.string()
-            self.add(path, start, end, quote, in_array, in_table)
+            self.add(path, start, end, quote, in_array)
         else:
             found = SCALAR.match(self.text, self.position)
             self.position = found.end()
-            self.add(path, found.start(), found.end(), "", in_array, in_table)
+            self.add(path, found.start(), found.end(), "", in_array)
 
-    def add(self, path: tuple[str, ...], start: int, end: int, quote: str, in_array: bool, in_table: bool) -> None:
-        self.found.append(Value(path, self.text[start:end], start, end, quote, in_array, in_table, self.statement))
+    def add(self, path: tuple[str, ...], start: int, end: int, quote: str, in_array: bool) -> None:
+        self.found.append(Value(path, self.text[start:end], start, end, quote, in_array, self.statement))
 
     def array(self, path: tuple[str, ...]) -> None:
         self.position += 1
         while self.skip_blank(newlines=True) and not self.at("]"):
-            self.value(path, in_array=True, in_table=False)
+            self.value(path, in_array=True)
             self.skip_blank(newlines=True)
             if self.at(","):
                 self.position += 1
@@ -132,7 +129,7 @@ class Scanner:
         while self.skip_blank(newlines=True) and not self.at("}"):
             key = self.key()
             self.position += 1  # =
-            self.value((*path, *key), in_array=False, in_table=True)
+            self.value((*path, *key), in_array=False)
             self.skip_blank(newlines=True)
             if self.at(","):
                 self.position += 1

@@ -113,4 +113,4 @@ def spliced(text: str, operations: Iterable[ReplaceText]) -> str:
 def overlap(operation: ReplaceText, others: Iterable[ReplaceText]) -> bool:
     """Two insertions at one place do not overlap; an insertion at the border of a replacement does not either."""
     start, end = operation.span.start, operation.span.end
-    return any(start < other.span.end and other.span.start < end or (start, end) == (other.span.start, other.span.end) != (start, start) for other in others)
+    return any(start < other.span.end and other.span.start < end for other in others)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from xlaport.projectfiles.malformed import Malformed
+
 QUOTED = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^']|'')*'", re.DOTALL)
 KEY = re.compile(r"(?P<key>\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\n]|'')*'|[^\s\"'\[\]{},#&*!|>%@`][^\n]*?)[ ]*:(?=[ \t\r\n]|\Z)")
 BLOCK_SCALAR = re.compile(r"[|>][+-]?\d?[+-]?[ \t]*(?:#[^\n]*)?\r?$", re.MULTILINE)
@@ -16,10 +18,6 @@ PROPERTY = re.compile(r"(?:&[^\s,\[\]{}]+|!\S*)(?:[ \t]+|(?=\r?\n|\Z))")
 PLAIN_END = re.compile(r"[ \t]+#|\r?\n|\Z")
 FLOW_PLAIN = re.compile(r"(?:[^\s,\[\]{}:#]|:(?![\s,\[\]{}])|(?<=\S)#|[ \t]+(?![\s,\[\]{}:#]))+")
 MARKER = re.compile(r"(?:---|\.\.\.)(?=\s|\Z)")
-
-
-class Malformed(Exception):
-    """Not YAML, or more of YAML than is understood here."""
 
 
 @dataclass(frozen=True)

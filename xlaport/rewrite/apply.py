@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from xlaport.rewrite import imports, templates
+from xlaport.rewrite import arguments, imports, templates
 from xlaport.rewrite.ops import (
     AddPrelude, AddWithItem, EditCall, EnsureImport, InsertStatement, Op, RemoveDecorator, RemoveImportedName, RemoveStatement,
     RemoveWithItem, ReplaceExpr, ReplaceStatement, Span, UnwrapBlock, WrapExpr,
@@ -175,7 +175,7 @@ class _Surgeon(cst.CSTTransformer):
 
     def edit_expression(self, op: Op, original: cst.CSTNode, updated: cst.CSTNode) -> cst.CSTNode:
         if isinstance(op, EditCall):
-            return self.edit_call(op, updated)
+            return arguments.edited(updated, op, self.config)
         if isinstance(op, WrapExpr):
             return templates.expression(op.template, {"call": updated}, self.config)
         node = templates.expression(op.template, self.filled(op), self.config)
@@ -185,7 +185,7 @@ class _Surgeon(cst.CSTTransformer):
 
     def protected(self, node: cst.BaseExpression, original: cst.CSTNode) -> cst.BaseExpression:
         """A looser expression than the one it replaces keeps its meaning by parentheses."""
-        if isinstance(original, type(node)) or not needs_parentheses(node, self.located.parents.get(original)):
+        if binds_alike(node, original) or not needs_parentheses(node, self.located.parents.get(original)):
             return node
         return templates.parenthesised(node)
 
@@ -197,32 +197,21 @@ class _Surgeon(cst.CSTTransformer):
             holes[name] = node
         return holes
 
-    def edit_call(self, op: EditCall, call: cst.Call) -> cst.Call:
-        kept, position = [], 0
-        for arg in call.args:
-            is_positional = arg.keyword is None and not arg.star
-            drop = position in op.remove_positions if is_positional else (
-                arg.keyword is not None and arg.keyword.value in op.remove_keywords
-            )
-            position += is_positional
-            if not drop:
-                kept.append(arg)
-        if kept and kept[-1] is not call.args[-1]:
-            last = call.args[-1]
-            kept[-1] = kept[-1].with_changes(comma=last.comma, whitespace_after_arg=last.whitespace_after_arg)
-        for name, template in op.set_keywords:
-            value = templates.expression(template, {}, self.config)
-            kept = set_keyword(kept, name, value)
-        return call.with_changes(args=kept)
-
     # -- statements
 
     def without_decorators(self, original, updated):
-        kept = [
-            new for old, new in zip(original.decorators, updated.decorators)
-            if id(old.decorator) not in self.plan.decorators
-        ]
-        return updated.with_changes(decorators=kept) if len(kept) < len(updated.decorators) else updated
+        """The definition without its lost decorators; comments above them move to what follows."""
+        kept, carried = [], []
+        for old, new in zip(original.decorators, updated.decorators):
+            if id(old.decorator) in self.plan.decorators:
+                carried += comments(new.leading_lines)
+                continue
+            kept.append(new.with_changes(leading_lines=[*carried, *new.leading_lines]) if carried else new)
+            carried = []
+        if len(kept) == len(updated.decorators):
+            return updated
+        lines = [*carried, *updated.lines_after_decorators]
+        return updated.with_changes(decorators=kept, lines_after_decorators=lines)
 
     def unwrap_else(self, original: cst.If, updated: cst.If) -> cst.If:
         """`elif` branches that are unwrapped become `else`, or vanish."""
@@ -308,34 +297,52 @@ class _Surgeon(cst.CSTTransformer):
         return [node.with_changes(items=items)], []
 
     def edited_line(self, old: cst.SimpleStatementLine, new: cst.SimpleStatementLine):
-        before, after, small = [], [], []
-        replaced: list[cst.BaseStatement] = []
-        for was, now in zip(old.body, new.body):
-            ops = self.plan.statements.get(was, ())
-            more_before, more_after = self.inserted(ops)
-            before, after = before + more_before, after + more_after
-            keep = now
-            for op in ops:
-                if isinstance(op, RemoveStatement):
-                    keep = None
-                elif isinstance(op, RemoveImportedName):
-                    keep = without_name(keep, op.bound_name) if keep is not None else None
-                elif isinstance(op, ReplaceStatement):
-                    keep, replaced = None, templates.statements(op.template, self.filled(op), self.config)
-            if keep is not None:
-                small.append(keep)
-        kept: list[cst.BaseStatement] = []
-        if small:
-            small[-1] = small[-1].with_changes(semicolon=cst.MaybeSentinel.DEFAULT)
-            kept.append(new.with_changes(body=small))
-        if replaced:
-            kept.extend(replaced)
-            if not small:
-                kept = self.with_lead(kept, new.leading_lines)
-                if isinstance(kept[-1], cst.SimpleStatementLine):
-                    kept[-1] = kept[-1].with_changes(trailing_whitespace=new.trailing_whitespace)
+        if len(old.body) > 1:
+            return self.edited_smalls(old, new)
+        ops = self.plan.statements[old.body[0]]
+        before, after = self.inserted(ops)
+        kept: list[cst.BaseStatement] = self.remains(ops, new.body[0])
+        if kept == [new.body[0]]:
+            kept = [new]
+        elif kept:
+            kept = self.with_lead(as_lines(kept), new.leading_lines)
+            if isinstance(kept[-1], cst.SimpleStatementLine):
+                kept[-1] = kept[-1].with_changes(trailing_whitespace=new.trailing_whitespace)
         carried = [] if kept else comments(new.leading_lines)
         return carried, self.joined(before, kept, after)
+
+    def edited_smalls(self, old: cst.SimpleStatementLine, new: cst.SimpleStatementLine):
+        """`a; b; c` with its edits, on one line still unless a compound statement came in."""
+        body = self.sequence(old, new)
+        if not body:
+            return comments(new.leading_lines), []
+        if all(isinstance(node, cst.BaseSmallStatement) for node in body):
+            return [], [new.with_changes(body=with_semicolons(body, old.body[-1].semicolon))]
+        lines = self.with_lead(as_lines(body), new.leading_lines)
+        if isinstance(lines[-1], cst.SimpleStatementLine):
+            lines[-1] = lines[-1].with_changes(trailing_whitespace=new.trailing_whitespace)
+        return [], lines
+
+    def sequence(self, old, new) -> list[cst.BaseSmallStatement | cst.BaseCompoundStatement]:
+        """The statements of one line in their order after removal, insertion and replacement."""
+        body = []
+        for was, now in zip(old.body, new.body):
+            ops = self.plan.statements.get(was, ())
+            before, after = self.inserted(ops)
+            body += smalls([*before, *self.remains(ops, now), *after])
+        return body
+
+    def remains(self, ops, node: cst.BaseSmallStatement) -> list[cst.BaseSmallStatement | cst.BaseStatement]:
+        """What takes the place of one small statement: itself, nothing, or lines."""
+        kept = [node]
+        for op in ops:
+            if isinstance(op, RemoveStatement):
+                kept = []
+            elif isinstance(op, RemoveImportedName) and kept:
+                kept = [smaller for smaller in (without_name(kept[0], op.bound_name),) if smaller is not None]
+            elif isinstance(op, ReplaceStatement):
+                kept = templates.statements(op.template, self.filled(op), self.config)
+        return kept
 
     def joined(self, before, kept, after):
         """Inserted statements take the blank lines and comments of what they stand in front of."""
@@ -390,21 +397,10 @@ class _Surgeon(cst.CSTTransformer):
 
     def rebuild_suite(self, original: cst.SimpleStatementSuite, updated: cst.SimpleStatementSuite):
         """`if x: a(); b()` on one line: removed statements leave `pass` behind."""
-        body = []
-        for old, new in zip(original.body, updated.body):
-            ops = self.plan.statements.get(old, ())
-            before, after = self.inserted(ops)
-            kept = [] if any(isinstance(op, RemoveStatement) for op in ops) else [new]
-            for op in ops:
-                if isinstance(op, ReplaceStatement):
-                    kept = small_statements(templates.statements(op.template, self.filled(op), self.config))
-                elif isinstance(op, RemoveImportedName):
-                    kept = [node for node in (without_name(new, op.bound_name),) if node is not None]
-            body.extend([*small_statements(before), *kept, *small_statements(after)])
-        if not body:
-            body = [cst.Pass()]
-        body = [s.with_changes(semicolon=cst.MaybeSentinel.DEFAULT) if s not in updated.body or s is body[-1] else s for s in body]
-        return updated.with_changes(body=body)
+        body = self.sequence(original, updated) or [cst.Pass()]
+        if all(isinstance(node, cst.BaseSmallStatement) for node in body):
+            return updated.with_changes(body=with_semicolons(body, original.body[-1].semicolon))
+        return cst.IndentedBlock(as_lines(body), header=updated.trailing_whitespace)
 
 
 LOOSE = (cst.IfExp, cst.BooleanOperation, cst.Comparison, cst.UnaryOperation, cst.Lambda, cst.NamedExpr, cst.BinaryOperation)
@@ -412,6 +408,10 @@ TIGHT_PLACES = (
     cst.Attribute, cst.Subscript, cst.Call, cst.BinaryOperation, cst.UnaryOperation, cst.Comparison, cst.ComparisonTarget,
     cst.BooleanOperation, cst.Await, cst.StarredElement, cst.Decorator, cst.IfExp, cst.CompFor, cst.CompIf,
 )
+
+
+def binds_alike(node: cst.BaseExpression, other: cst.BaseExpression) -> bool:
+    return isinstance(other, type(node)) and type(getattr(node, "operator", None)) is type(getattr(other, "operator", None))
 
 
 def needs_parentheses(node: cst.BaseExpression, parent: cst.CSTNode | None) -> bool:
@@ -424,8 +424,27 @@ def needs_parentheses(node: cst.BaseExpression, parent: cst.CSTNode | None) -> b
     return True
 
 
-def small_statements(lines: list[cst.BaseStatement]) -> list[cst.BaseSmallStatement]:
-    return [small for line in lines for small in line.body]
+def smalls(lines: list[cst.BaseSmallStatement | cst.BaseStatement]) -> list[cst.BaseSmallStatement | cst.BaseCompoundStatement]:
+    """Statements taken out of their lines; comments written for a line of their own are lost on a shared one."""
+    found = []
+    for line in lines:
+        found += line.body if isinstance(line, cst.SimpleStatementLine) else [line]
+    return found
+
+
+def as_lines(body) -> list[cst.BaseStatement]:
+    """Each statement on a line of its own."""
+    plain = cst.MaybeSentinel.DEFAULT
+    return [
+        cst.SimpleStatementLine([node.with_changes(semicolon=plain)]) if isinstance(node, cst.BaseSmallStatement) else node for node in body
+    ]
+
+
+def with_semicolons(body: list[cst.BaseSmallStatement], last) -> list[cst.BaseSmallStatement]:
+    """Small statements of one line; the last ends as the line's last did."""
+    plain = cst.MaybeSentinel.DEFAULT
+    inner = [node.with_changes(semicolon=plain) if node.semicolon is last else node for node in body[:-1]]
+    return [*inner, body[-1].with_changes(semicolon=last)]
 
 
 def comments(lines) -> list[cst.EmptyLine]:
@@ -436,37 +455,10 @@ def is_only_pass(body) -> bool:
     return len(body) == 1 and isinstance(body[0], cst.SimpleStatementLine) and all(isinstance(s, cst.Pass) for s in body[0].body)
 
 
-def set_keyword(args: list[cst.Arg], name: str, value: cst.BaseExpression) -> list[cst.Arg]:
-    for index, arg in enumerate(args):
-        if arg.keyword is not None and arg.keyword.value == name:
-            return [*args[:index], arg.with_changes(value=value), *args[index + 1:]]
-    added = cst.Arg(
-        value, keyword=cst.Name(name),
-        equal=cst.AssignEqual(whitespace_before=cst.SimpleWhitespace(""), whitespace_after=cst.SimpleWhitespace("")),
-    )
-    if args and args[-1].star == "**":
-        last = args[-1]
-        return [*args[:-1], added.with_changes(comma=separator(args)), last]
-    if args and args[-1].comma is not cst.MaybeSentinel.DEFAULT:
-        last = args[-1]
-        added = added.with_changes(comma=last.comma)
-        args = [*args[:-1], last.with_changes(comma=separator(args))]
-    elif args:
-        added = added.with_changes(whitespace_after_arg=args[-1].whitespace_after_arg)
-        args = [*args[:-1], args[-1].with_changes(comma=separator(args), whitespace_after_arg=cst.SimpleWhitespace(""))]
-    return [*args, added]
-
-
-def separator(args: list[cst.Arg]) -> cst.Comma:
-    """The comma between arguments as this call writes it (one a line, or one space)."""
-    for arg in args[:-1]:
-        if isinstance(arg.comma, cst.Comma):
-            return arg.comma
-    return cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
-
-
 def without_name(node, bound_name: str):
-    """An import statement without one of its names; None when it was the only one."""
+    """An import statement without one of its names; None when it was the only one, or `*`."""
+    if isinstance(node.names, cst.ImportStar):
+        return None
     kept = [alias for alias in node.names if bound(alias) != bound_name]
     if not kept:
         return None

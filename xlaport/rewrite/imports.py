@@ -75,7 +75,10 @@ def is_present(module: cst.Module, code: str) -> bool:
 
 
 def place_of_imports(body) -> int:
-    """Index after the last torch import of the leading imports, or after the last import there."""
+    """Index after the last torch import of the leading imports, or after the last import there.
+
+    Before the line where it goes on with other statements (`import torch; net.cuda()`), which may need the new imports.
+    """
     last_import = last_torch = None
     for index, line in enumerate(body):
         if is_import(line):
@@ -86,12 +89,17 @@ def place_of_imports(body) -> int:
             break
     found = last_torch if last_torch is not None else last_import
     if found is not None:
-        return found + 1
+        return found + 1 if is_only_imports(body[found]) else found
     return 1 if body and is_docstring(body[0]) else 0
 
 
 def is_import(line) -> bool:
     return isinstance(line, cst.SimpleStatementLine) and any(isinstance(s, (cst.Import, cst.ImportFrom)) for s in line.body)
+
+
+def is_only_imports(line) -> bool:
+    is_future = isinstance(line.body[0], cst.ImportFrom) and getattr(line.body[0].module, "value", "") == "__future__"
+    return is_future or all(isinstance(small, (cst.Import, cst.ImportFrom)) for small in line.body)
 
 
 def imports_torch(line) -> bool:

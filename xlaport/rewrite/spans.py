@@ -63,7 +63,9 @@ def walk(node, positions, wanted, starts, located: Located, path: list[cst.CSTNo
 
 
 def has_more_than_its_span(node: cst.CSTNode) -> bool:
-    """libcst leaves the default out of a parameter's span, and decorators out of a definition's."""
+    """libcst leaves the default out of a parameter's span, decorators out of a definition's and of a block that starts with one."""
+    if isinstance(node, cst.IndentedBlock) and node.body:
+        node = node.body[0]
     return isinstance(node, cst.Param) or isinstance(node, (cst.FunctionDef, cst.ClassDef)) and bool(node.decorators)
 
 

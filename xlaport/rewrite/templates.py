@@ -13,6 +13,9 @@ ATOMS = (
     cst.List, cst.Dict, cst.Set, cst.ListComp, cst.DictComp, cst.SetComp, cst.Ellipsis,
 )
 
+BORROWERS = (cst.GeneratorExp, cst.NamedExpr, cst.Yield)
+"""Where they stood, the parentheses of a call or a condition were theirs."""
+
 
 class _Fill(cst.CSTTransformer):
     """Replaces marked names by nodes, with parentheses where precedence needs them."""
@@ -23,7 +26,9 @@ class _Fill(cst.CSTTransformer):
 
     def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.BaseExpression:
         node = self.holes.get(original_node.value)
-        return updated_node if node is None or isinstance(node, list) else node
+        if node is None or isinstance(node, list):
+            return updated_node
+        return parenthesised(node) if isinstance(node, BORROWERS) and not node.lpar else node
 
     def leave_Arg(self, original_node: cst.Arg, updated_node: cst.Arg):
         value = original_node.value
@@ -32,7 +37,23 @@ class _Fill(cst.CSTTransformer):
         return updated_node
 
     def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> cst.Attribute:
+        value = updated_node.value
+        is_number = isinstance(value, cst.Integer) and not value.lpar  # `1.real` is not Python
+        return updated_node.with_changes(value=parenthesised(value) if is_number else as_atom(value))
+
+    def leave_Subscript(self, original_node: cst.Subscript, updated_node: cst.Subscript) -> cst.Subscript:
         return updated_node.with_changes(value=as_atom(updated_node.value))
+
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:
+        return updated_node.with_changes(func=as_atom(updated_node.func))
+
+    def leave_Await(self, original_node: cst.Await, updated_node: cst.Await) -> cst.Await:
+        return updated_node.with_changes(expression=as_atom(updated_node.expression))
+
+    def leave_IfExp(self, original_node: cst.IfExp, updated_node: cst.IfExp) -> cst.IfExp:
+        loose = (cst.IfExp, cst.Lambda, cst.NamedExpr)
+        body, test = (parenthesised(n) if isinstance(n, loose) and not n.lpar else n for n in (updated_node.body, updated_node.test))
+        return updated_node.with_changes(body=body, test=test)
 
     def leave_UnaryOperation(self, original_node: cst.UnaryOperation, updated_node: cst.UnaryOperation):
         return updated_node.with_changes(expression=as_operand(updated_node.expression))
@@ -42,6 +63,9 @@ class _Fill(cst.CSTTransformer):
 
     def leave_Comparison(self, original_node: cst.Comparison, updated_node: cst.Comparison):
         return updated_node.with_changes(left=as_operand(updated_node.left))
+
+    def leave_ComparisonTarget(self, original_node: cst.ComparisonTarget, updated_node: cst.ComparisonTarget):
+        return updated_node.with_changes(comparator=as_operand(updated_node.comparator))
 
     def leave_BinaryOperation(self, original_node: cst.BinaryOperation, updated_node: cst.BinaryOperation):
         return updated_node.with_changes(left=as_atom(updated_node.left), right=as_atom(updated_node.right))

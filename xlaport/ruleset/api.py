@@ -46,14 +46,13 @@ class Context:
     def values(self) -> Values:
         return self.module.values
 
-    @cached_property
+    @property
     def training(self) -> Training:
-        return self.module.values.__dict__.setdefault("_training", None) or self._new_training()
-
-    def _new_training(self) -> Training:
-        found = Training(self.facts, self.names, self.values)
-        self.module.values.__dict__["_training"] = found
-        return found
+        """Loops and steps of the module, found once for all rules."""
+        memo = self.values.memo
+        if Training not in memo:
+            memo[Training] = Training(self.facts, self.names, self.values)
+        return memo[Training]
 
     @cached_property
     def on_device(self) -> bool:
@@ -74,7 +73,20 @@ class Context:
 
     def calls(self, *names: str) -> Iterable[ast.Call]:
         """Calls of one of these functions, in source order."""
-        return (call for call in self.facts.of(ast.Call) if self.refers(call.func, *names))
+        found = {id(call): call for name in names for call in self.calls_by_name.get(name, ())}
+        return sorted(found.values(), key=lambda call: (call.lineno, call.col_offset))
+
+    @property
+    def calls_by_name(self) -> dict[str, list[ast.Call]]:
+        """qualified name -> calls of it in this module."""
+        memo = self.values.memo
+        if "calls" not in memo:
+            table: dict[str, list[ast.Call]] = {}
+            for call in self.facts.of(ast.Call):
+                for name in self.names.qualified(call.func):
+                    table.setdefault(name, []).append(call)
+            memo["calls"] = table
+        return memo["calls"]
 
     def uses(self, *names: str) -> Iterable[ast.expr]:
         """Live calls of these functions, and places that name one without calling it; a local second name is not a use."""

@@ -1,0 +1,116 @@
+"""`torch.save` of what lives on the device."""
+
+import ast
+import re
+
+from xlaport.analysis.checkpoints import Written
+from xlaport.analysis.values import last_name, reaching
+from xlaport.ruleset.api import Context, Kind, Mode, syntax
+
+NOT_TAKEN = ("pickle_module", "pickle_protocol", "_use_new_zipfile_serialization", "_disable_byteorder_record")
+"""Keywords `xm.save` does not have."""
+
+RANK = re.compile(r"rank|is_main|is_master|master_process|main_process|is_primary|ordinal")
+
+
+def check(context: Context):
+    if not context.on_device:
+        return
+    written = Written(context.module, context.project)
+    synced: set[ast.If] = set()
+    for call in context.calls("torch.save"):
+        saved, target = arguments(call)
+        if saved is None or syntax.is_dead(call) or written.whole_objects(saved):
+            continue  # XP816 speaks of whole objects
+        if written.holds_tensors(saved):
+            ops = saved_from_host(context, call, saved, target) + nothing_pending(context, call, synced)
+            yield context.finding(call, ops=ops)
+    if context.mode is not Mode.ONE:
+        yield from guarded_calls(context, synced)
+
+
+def guarded_calls(context: Context, synced: set[ast.If]):
+    """Calls, in one process only, of functions that save."""
+    for call in context.facts.of(ast.Call):
+        guard = rank_guard(context, call)
+        if guard is None or guard in synced or follows_sync(context, guard) or syntax.is_dead(call):
+            continue
+        if any(saves(function, values.names) for function, values in context.values.functions_called(call)):
+            ops = nothing_pending(context, call, synced)
+            yield context.finding(call, "xm.save starts what is pending, here in one process only", ops)
+
+
+def saves(function: ast.AST, names) -> bool:
+    return any(
+        isinstance(node, ast.Call) and not {"torch.save", "torch_xla.core.xla_model.save"}.isdisjoint(names.qualified(node.func))
+        for node in ast.walk(function)
+    )
+
+
+def arguments(call: ast.Call) -> tuple[ast.expr | None, ast.expr | None]:
+    given = {keyword.arg: keyword.value for keyword in call.keywords}
+    saved = call.args[0] if call.args else given.get("obj")
+    target = call.args[1] if len(call.args) > 1 else given.get("f")
+    return saved, target
+
+
+def saved_from_host(context: Context, call: ast.Call, saved: ast.expr, target: ast.expr | None):
+    named = [keyword for keyword in call.keywords if keyword.arg in {"obj", "f"}]
+    ops = context.replace(call.func, "xm.save")
+    if named and target is not None:
+        ops = context.replace(call, "xm.save({saved}, {target})", saved=saved, target=target)
+    elif target is not None and is_own_file(context, target):
+        ops += context.edit_call(call, remove=NOT_TAKEN, master_only="False")
+    elif any(keyword.arg in NOT_TAKEN for keyword in call.keywords):
+        ops += context.edit_call(call, remove=NOT_TAKEN)
+    return ops
+
+
+def nothing_pending(context: Context, call: ast.Call, synced: set[ast.If]):
+    """A sync of all processes before the `if` in which one of them saves."""
+    guard = rank_guard(context, call) if context.mode is not Mode.ONE else None
+    if guard is None or guard in synced or follows_sync(context, guard):
+        return []
+    synced.add(guard)
+    return context.insert(guard, "before", "{sync}")
+
+
+def is_own_file(context: Context, target: ast.expr) -> bool:
+    """A file name with the process's number in it, or memory."""
+    if isinstance(target, ast.Name):
+        reached = reaching(context.names.bindings(target), target)
+        values = [binding.value for binding in reached if binding.how == "assign" and binding.value is not None]
+        return any(names_rank(context, value) or is_memory(context, value) for value in values)
+    return names_rank(context, target) or is_memory(context, target)
+
+
+def is_memory(context: Context, node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and context.refers(node.func, "io.BytesIO")
+
+
+def names_rank(context: Context, node: ast.expr) -> bool:
+    parts = (part for part in ast.walk(node) if isinstance(part, (ast.Name, ast.Attribute)))
+    return any(Kind.RANK in context.values.guess(part) or last_name(part).endswith("rank") for part in parts)
+
+
+def rank_guard(context: Context, call: ast.Call) -> ast.If | None:
+    """The `if` that lets one process save; None where its other branch is reached by another condition."""
+    child: ast.AST = call
+    for parent in syntax.ancestors(call):
+        if isinstance(parent, syntax.SCOPES):
+            return None
+        if isinstance(parent, ast.If) and child in parent.body and tests_rank(context, parent.test):
+            in_elif = isinstance(parent.parent, ast.If) and parent.parent.orelse == [parent]
+            return None if in_elif else parent
+        child = parent
+    return None
+
+
+def tests_rank(context: Context, test: ast.expr) -> bool:
+    return RANK.search(ast.unparse(test)) is not None or names_rank(context, test)
+
+
+def follows_sync(context: Context, guard: ast.If) -> bool:
+    block = syntax.block_of(guard)
+    before = block[: block.index(guard)]
+    return bool(before) and isinstance(before[-1], ast.Expr) and context.refers(getattr(before[-1].value, "func", None), "torch_xla.sync")

@@ -1,0 +1,202 @@
+"""Each sample model, migrated and run: the original on the CPU, the port on XLA:CPU."""
+
+from __future__ import annotations
+
+import math
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from observe import Observation, observe
+
+ROOT = Path(__file__).resolve().parents[2]
+SAMPLES = ROOT / "sample_models"
+STEPS = 20
+XLA_CPU = {"PJRT_DEVICE": "CPU", "TPU_SKIP_MDS_QUERY": "1"}
+"""The second keeps libtpu from asking a metadata server for a TPU that is not there."""
+
+SCALAR_READ = "aten::_local_scalar_dense"
+"""Counted when a program reads a value with .item() or float(): no operation, but a transfer."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """How a sample model is run and what its port must keep.
+
+    `rtol` bounds the scaled deviation of the losses that `.backward()` saw, for the reason in `why`; `compared` says
+    which of them (all, or the first few where numbers drawn on the device come in). Nothing is compiled after the
+    update of step `warm_up`: by then XLA has seen the states an optimizer starts and goes on with, and the first
+    evaluation.
+    """
+
+    name: str
+    script: str = ""
+    args: tuple[str, ...] = ()
+    cpu_args: tuple[str, ...] = ()
+    cpu_shim: bool = False
+    env: Callable[[], Mapping[str, str]] = dict
+    rtol: float = 2e-4
+    why: str = "float32 sums in another order, over 20 steps"
+    compared: int | None = None
+    warm_up: int = 4
+    fallbacks: frozenset[str] = field(default=frozenset({SCALAR_READ}))
+    test_id: str = ""
+
+    @property
+    def path(self) -> Path:
+        return SAMPLES / self.name
+
+    @property
+    def entry(self) -> Path:
+        """The script to run, within the folder of the sample."""
+        return Path(self.script or self.name)
+
+    def __str__(self) -> str:
+        return self.test_id or self.name.removesuffix(".py")
+
+
+def rendezvous() -> dict[str, str]:
+    """What torchrun sets in the environment of the only process it starts."""
+    return {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}
+
+
+def free_port() -> str:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return str(listener.getsockname()[1])
+
+
+BF16 = "bfloat16 has 8 bits of mantissa, 4e-3 a rounding; the CPU run is float32"
+NOISE = "noise is drawn on the device, from another generator than the CPU's"
+EVALUATED = 12
+"""An evaluation after step 9 brings its own graphs, and the step after it starts from a fresh state."""
+
+MODELS = [
+    Sample("accelerator_mnist.py", warm_up=EVALUATED),
+    Sample("amp_classifier.py", cpu_shim=True, rtol=2e-2, why=BF16),
+    Sample("char_lm", "main.py", warm_up=EVALUATED),
+    Sample("checkpointed_transformer.py", cpu_shim=True),
+    # The first loss is that of the real pictures, before any noise; pictures of the fixed noise follow step 7.
+    Sample("dcgan.py", compared=1, why=NOISE, warm_up=10),
+    # The target network is copied in step 7, and read in step 8 with tensors of its own.
+    Sample("dqn.py", warm_up=10),
+    Sample("gpt", "train.py", cpu_args=("--device", "cpu", "--no-compile"), rtol=1e-2, why=BF16),
+    Sample(
+        "gpt", "train.py", cpu_args=("--no-compile",), cpu_shim=True, env=rendezvous, rtol=1e-2, why=BF16,
+        test_id="gpt-torchrun",
+    ),
+    Sample(
+        "imagenet_ddp", "main.py", ("--multiprocessing-distributed", "--seed", "1"), cpu_shim=True, warm_up=EVALUATED,
+        rtol=1e-3, why="float32 sums in another order, amplified: batch norm over 32 images, loss down to a tenth",
+    ),
+    Sample("packed_lstm.py", cpu_shim=True),
+    Sample("segmentation", "train.py", warm_up=EVALUATED),
+    Sample("siamese.py"),
+    Sample("style_transfer.py"),
+    Sample("vae.py", rtol=3e-2, why=NOISE, warm_up=EVALUATED),
+]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A sample with what its original did on the CPU and its port on XLA."""
+
+    sample: Sample
+    migration: subprocess.CompletedProcess[str]
+    cpu: Observation
+    xla: Observation
+
+
+@pytest.fixture(scope="module", params=MODELS, ids=str)
+def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    sample: Sample = request.param
+    work = tmp_path_factory.mktemp(str(sample))
+    migration = migrate(sample, work / "port")
+    assert migration.returncode == 0, migration.stderr
+    original = sample.path if sample.path.is_dir() else sample.path.parent
+    with ThreadPoolExecutor() as pool:
+        cpu = pool.submit(run, sample, original, sample.cpu_args, work / "cpu", {}, sample.cpu_shim)
+        xla = pool.submit(run, sample, work / "port", (), work / "xla", XLA_CPU)
+        yield Pair(sample, migration, cpu.result(), xla.result())
+
+
+def migrate(sample: Sample, port: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "xlaport", "migrate", str(sample.path), "--out", str(port)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
+
+
+def run(
+    sample: Sample, folder: Path, args: Sequence[str], cwd: Path, env: Mapping[str, str], cpu_shim: bool = False
+) -> Observation:
+    """Run the sample's script in `folder`, from a working directory of its own."""
+    cwd.mkdir()
+    own_env = {"PYTHONDONTWRITEBYTECODE": "1", **sample.env(), **env}
+    all_args = [*sample.args, *args, *own_port(sample), "--steps", str(STEPS)]
+    return observe(folder / sample.entry, all_args, cpu_shim=cpu_shim, cwd=cwd, env=own_env)
+
+
+def own_port(sample: Sample) -> list[str]:
+    return ["--dist-url", f"tcp://127.0.0.1:{free_port()}"] if sample.name == "imagenet_ddp" else []
+
+
+def deviations(expected: Sequence[float], found: Sequence[float]) -> list[float]:
+    """|difference| / max(|expected|, mean of |expected| so far): losses near zero do not blow up."""
+    result, total = [], 0.0
+    for count, (a, b) in enumerate(zip(expected, found), start=1):
+        total += abs(a)
+        result.append(abs(a - b) / max(abs(a), total / count))
+    return result
+
+
+def test_original_runs(pair: Pair) -> None:
+    assert pair.cpu.exit_code == 0, pair.cpu.errors[-2000:]
+    assert pair.cpu.steps == STEPS
+    assert pair.cpu.changed == pair.cpu.parameters > 0
+    assert list(pair.cpu.printed) == list(range(STEPS))
+
+
+def test_port_trains_on_xla(pair: Pair) -> None:
+    port = pair.xla
+    assert port.exit_code == 0, port.errors[-2000:]
+    assert port.imported_torch_xla
+    assert port.steps == STEPS
+    assert port.executions >= STEPS
+    assert port.loss_devices == ("xla",)
+    assert port.parameter_devices == ("xla",)
+
+
+def test_port_updates_the_same_parameters(pair: Pair) -> None:
+    """An optimizer that holds copies, or an untied weight, shows here."""
+    assert (pair.xla.changed, pair.xla.parameters) == (pair.cpu.changed, pair.cpu.parameters)
+
+
+def test_losses_agree(pair: Pair) -> None:
+    sample = pair.sample
+    assert len(pair.xla.losses) == len(pair.cpu.losses)
+    assert all(map(math.isfinite, pair.xla.losses))
+    found = deviations(pair.cpu.losses, pair.xla.losses)[: sample.compared]
+    assert max(found) <= sample.rtol, f"{sample.why}: {found}"
+
+
+def test_port_prints_the_losses_it_has(pair: Pair) -> None:
+    """The program's own printing agrees between the two, too: what is read is what was trained on."""
+    sample = pair.sample
+    assert list(pair.xla.printed) == list(range(STEPS))
+    if sample.compared is None:
+        found = deviations(list(pair.cpu.printed.values()), list(pair.xla.printed.values()))
+        assert max(found) <= sample.rtol, f"{sample.why}: {found}"
+
+
+def test_nothing_is_compiled_after_warm_up(pair: Pair) -> None:
+    assert len(pair.xla.compilations) == STEPS
+    assert pair.xla.compiled_after(pair.sample.warm_up) == 0, pair.xla.compilations
+
+
+def test_nothing_falls_back_to_the_host(pair: Pair) -> None:
+    assert set(pair.xla.fallbacks) <= pair.sample.fallbacks
