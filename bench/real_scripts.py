@@ -279,9 +279,10 @@ def section(results: Sequence[Result], options: argparse.Namespace) -> str:
         [
             f"## Real scripts after `xlaport migrate{flag}`",
             "",
-            f"`python bench/real_scripts.py{flag} --update-results ...`; {good} of {len(results)} train on XLA:CPU as they did on the CPU.",
-            "No hand edits. Losses are unscaled; Δ is the largest |xla - cpu| / max(|cpu|, running mean of |cpu|) over the recorded",
-            f"losses (differences below their rounding, 1e-6, count as none); the CPU's spread is the same over its own runs ({draws}).",
+            f"`python bench/real_scripts.py{flag} --update-results ...`; {good} of {len(results)} train on XLA:CPU as on the CPU,",
+            "or draw random numbers on the device, where losses cannot be compared. No hand edits. Losses are unscaled; Δ is the",
+            "largest |xla - cpu| / max(|cpu|, running mean of |cpu|) over the recorded losses (differences below their rounding,",
+            f"1e-6, count as none); the CPU's spread is the same over its own runs ({draws}).",
             f"Steps and parameters in parentheses: the original. Warm-up is the first {WARM_UP:.0%} of the steps.",
             "",
             results_doc.table(COLUMNS, map(row, results)),

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -106,7 +107,10 @@ def run(name: str, corpus: Path, drivers: Path, work: Path, python: Path, settin
         file.unlink(missing_ok=True)
     work.mkdir(parents=True, exist_ok=True)
     command = ["bash", str(drivers / "run.sh"), *(["--xla"] if setting.xla else []), name]
+    started = time.monotonic()
     subprocess.run(command, env=environment(corpus, work, python, setting, written), check=False, capture_output=True)
+    if not written["driver"].exists():
+        return unfinished(written, time.monotonic() - started, setting.limit)
     return read(written)
 
 
@@ -125,9 +129,6 @@ def environment(corpus: Path, work: Path, python: Path, setting: Setting, writte
 
 
 def read(written: dict[str, Path]) -> Run:
-    log = text(written["log"])
-    if not written["driver"].exists():
-        return Run("no result", error=last_line(log), log=log)
     driver = json.loads(written["driver"].read_text())
     probe = json.loads(text(written["probe"]) or "{}")
     scales = probe.get("scales") or [1.0] * len(driver["losses"])
@@ -148,8 +149,16 @@ def read(written: dict[str, Path]) -> Run:
         fallbacks=driver.get("aten_fallbacks", {}),
         random_ops=probe.get("random_ops", {}),
         compilations=compilations(text(written["compilations"])),
-        log=log,
+        log=text(written["log"]),
     )
+
+
+def unfinished(written: dict[str, Path], seconds: float, limit: int) -> Run:
+    """A run that left no result: stopped after `limit` seconds, or dead before the driver could write."""
+    log, compiled = text(written["log"]), compilations(text(written["compilations"]))
+    late = f"stopped after {limit} s, {len(compiled)} graphs compiled"
+    error = late if seconds >= limit else last_line(log)
+    return Run("no result", seconds=seconds, error=error, compilations=compiled, log=log)
 
 
 def save(run: Run, file: Path) -> None:

@@ -188,15 +188,17 @@ def met(lint: Lint, diffs: Sequence[Diff]) -> bool:
 def section(lint: Lint, diffs: Sequence[Diff]) -> str:
     rows = [
         ("analysis / ast.parse, CPU", f"{lint.ratio:.2f}", f"at most {ALLOWED_RATIO}"),
-        ("analysis, CPU s", f"{lint.analysis:.1f} for {lint.lines / 1000:.0f} kLOC in {lint.files} files, {lint.findings} findings", ""),
+        ("analysis, CPU s", f"{lint.analysis:.1f}", ""),
         ("ast.parse, CPU s", f"{lint.parse:.1f}", ""),
+        ("size", f"{lint.lines / 1000:.0f} kLOC in {lint.files} files, {lint.findings} findings", ""),
         ("analysis, peak MB", f"{lint.peak:.0f}", f"at most {ALLOWED_PEAK}"),
     ]
     if diffs:
         everything, slowest = total(diffs), min((d for d in diffs if d.lines), key=lambda d: d.rate)
         largest = max(diffs, key=lambda d: d.peak)
         rows += [
-            ("migrate --diff, kLOC per CPU s", f"{everything.rate:.1f} over {len(diffs)} checkouts", f"at least {WANTED_RATE:.0f}"),
+            ("migrate --diff, kLOC per CPU s", f"{everything.rate:.1f}", f"at least {WANTED_RATE:.0f}"),
+            ("checkouts", f"{len(diffs)}, {everything.lines / 1000:.0f} kLOC", ""),
             ("slowest checkout", f"{slowest.name}: {slowest.rate:.1f} ({slowest.lines / 1000:.1f} kLOC)", ""),
             ("migrate --diff, peak MB", f"{largest.peak:.0f} ({largest.name})", f"at most {ALLOWED_PEAK}"),
         ]

@@ -21,6 +21,8 @@ def check(context: Context):
     for node in context.uses(COMPILE):
         if isinstance(node, ast.Call):
             yield from in_call(context, node)
+        elif context.refers(getattr(node.parent, "func", None), "functools.partial"):
+            yield from in_call(context, node.parent)
         elif not isinstance(node.parent, ast.Compare):
             yield context.finding(node, ops=in_place_of_name(context, node))
     for call in context.calls(*OLD):
@@ -40,7 +42,7 @@ def in_call(context: Context, call: ast.Call):
     extra = [name for name in WITHOUT_MEANING if name in given]
     if is_other and not extra:
         return
-    if None in given:
+    if None in given and backend is None:
         yield context.finding(call, 'the options come from elsewhere: let them say backend="openxla"')
         return
     yield context.finding(call, ops=context.edit_call(call, remove=extra, backend=BACKEND))

@@ -59,6 +59,8 @@ class Project:
     _imports: dict[Path, frozenset[Path]] = field(default_factory=dict, repr=False)
     _programs: dict[Path, frozenset[Path]] = field(default_factory=dict, repr=False)
     _matches: dict[tuple[Path, re.Pattern[str]], bool] = field(default_factory=dict, repr=False)
+    _found: dict[tuple[str, Path], tuple[Path, str] | None] = field(default_factory=dict, repr=False)
+    _folders: dict[Path, list[str]] = field(default_factory=dict, repr=False)
     inference: Inference = field(default_factory=Inference, repr=False)
 
     def module(self, path: Path) -> Module:
@@ -157,23 +159,41 @@ class Project:
         Looked for next to the importer, then in each folder up to the root, as `sys.path` of a script,
         a package below the root, or a `src` folder would.
         """
+        key = (dotted, importer.parent)
+        if key not in self._found:
+            self._found[key] = self._find(dotted, importer)
+        found = self._found[key]
+        return None if found is None or found[0] == importer else found
+
+    def _find(self, dotted: str, importer: Path) -> tuple[Path, str] | None:
         parts = dotted.split(".")
-        for folder in self._search_folders(importer):
+        for folder in self._search_folders(importer.parent):
             for cut in range(len(parts), 0, -1):
-                stem = folder.joinpath(*parts[:cut])
-                for candidate in (stem.with_name(stem.name + ".py"), stem / "__init__.py"):
-                    if candidate in self.sources and candidate != importer:
-                        return candidate, ".".join(parts[cut:])
+                path = self._stems.get(folder + "/" + "/".join(parts[:cut]))
+                if path is not None:
+                    return path, ".".join(parts[cut:])
         return None
 
-    def _search_folders(self, importer: Path) -> Iterator[Path]:
-        folder = importer.parent
-        while True:
-            yield folder
-            if folder == self.root or self.root not in folder.parents:
-                break
-            folder = folder.parent
-        yield self.root / "src"
+    @cached_property
+    def _stems(self) -> dict[str, Path]:
+        """`/root/pkg/mod` -> its file; a package's own name -> its `__init__.py`."""
+        table = {}
+        for path in self.sources:
+            if path.suffix == ".py":
+                name = path.as_posix()
+                table[name.removesuffix("/__init__.py") if path.name == "__init__.py" else name.removesuffix(".py")] = path
+        return table
+
+    def _search_folders(self, folder: Path) -> list[str]:
+        """The folder of the importer and those above it up to the root, then the root's `src`."""
+        if folder not in self._folders:
+            found = [folder.as_posix()]
+            while folder != self.root and self.root in folder.parents:
+                folder = folder.parent
+                found.append(folder.as_posix())
+            self._folders[Path(found[0])] = [*found, (self.root / "src").as_posix()]
+            return self._folders[Path(found[0])]
+        return self._folders[folder]
 
     def definition(self, dotted: str, importer: Path, depth: int = 0) -> tuple[Module, ast.AST] | None:
         """The function, class or assigned value a dotted name of another project file refers to."""

@@ -204,7 +204,7 @@ class Values:
         if key in state.provisional:
             state.cut.add(TOO_DEEP)
             return state.provisional[key]
-        if key in state.busy or len(state.busy) > DEEPEST or state.fuel <= 0:
+        if key in state.busy or len(state.busy) > DEEPEST or state.busy and state.fuel <= 0:
             state.cut.add(key if key in state.busy else TOO_DEEP)
             return Kind.UNKNOWN
         return self._answered(node, key, state)

@@ -1,0 +1,28 @@
+"""Activation checkpointing switched on inside a library."""
+
+import ast
+
+from xlaport.ruleset.api import Context
+
+SWITCHES = ("gradient_checkpointing_enable", "enable_gradient_checkpointing", "set_grad_checkpointing")
+WRAPPERS = (
+    "torch.distributed.algorithms._checkpoint.checkpoint_wrapper.checkpoint_wrapper",
+    "torch.distributed.algorithms._checkpoint.checkpoint_wrapper.apply_activation_checkpointing",
+    "fairscale.nn.checkpoint_wrapper", "fairscale.nn.checkpoint.checkpoint_wrapper",
+)
+
+
+def check(context: Context):
+    if not context.on_device:
+        return
+    for call in context.calls_of_method(*SWITCHES):
+        if not is_own(context, call.func.attr):
+            yield context.finding(call)
+    for node in context.uses(*WRAPPERS):
+        if isinstance(node, ast.Call) or context.refers(getattr(node.parent, "func", None), "functools.partial"):
+            yield context.finding(node)
+
+
+def is_own(context: Context, method: str) -> bool:
+    project = context.project
+    return any(f"def {method}(" in project.sources[path].text for path in project.program(context.module.source.path))
