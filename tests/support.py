@@ -7,7 +7,7 @@ from pathlib import Path
 from textwrap import dedent
 
 from xlaport import engine
-from xlaport.analysis.project import Module, Project
+from xlaport.analysis.project import LOADS, Module, Project
 from xlaport.config import Settings
 from xlaport.engine import FileChange, Selection
 from xlaport.findings import Finding, Grade
@@ -27,7 +27,9 @@ def project(files: str | bytes | dict[str, str | bytes]) -> Project:
 
 
 def module(files: str | dict[str, str], name: str = MAIN) -> Module:
-    return project(files).module(ROOT / name)
+    made = project(files)
+    made.loads_left = LOADS
+    return made.module(ROOT / name)
 
 
 def node_of(module: Module, expression: str) -> ast.expr:

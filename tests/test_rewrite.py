@@ -573,6 +573,17 @@ def test_imports_are_written_once_and_in_the_order_of_the_target():
     assert done.text == f"import torch\n{XM}\n{RUNTIME}\nx\n"
 
 
+def test_an_edit_of_code_that_another_takes_out_needs_no_import():
+    text = "import torch\nx = load(f, g(a.cuda()))\n"
+    inner = (ReplaceExpr(span(text, "a.cuda()"), "xm.move({p})", (("p", span(text, "a")),)), EnsureImport("xm"))
+    outer = span(text, "load(f, g(a.cuda()))")
+    assert apply(text, [(ReplaceExpr(outer, "load(f)"),), inner], IMPORTS).text == "import torch\nx = load(f)\n"
+    kept = ReplaceExpr(outer, "load({p})", (("p", span(text, "g(a.cuda())")),))
+    assert apply(text, [(kept,), inner], IMPORTS).text == f"import torch\n{XM}\nx = load(g(xm.move(a)))\n"
+    gone = RemoveStatement(span(text, "x = load(f, g(a.cuda()))"))
+    assert apply(text, [(gone,), inner], IMPORTS).text == "import torch\n"
+
+
 PRELUDE = "# why\ntorch.start()\n"
 
 

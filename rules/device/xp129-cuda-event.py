@@ -21,6 +21,7 @@ class Event:
     waits: list[ast.Expr] = field(default_factory=list)
     differences: list[ast.Call] = field(default_factory=list)
     partners: set[str] = field(default_factory=set)
+    is_tested: bool = False
     is_plain: bool = True
 
 
@@ -39,7 +40,7 @@ def check(context: Context):
     drop_unpaired(events)
     timed = {key for key, event in events.items() if event.differences or event.partners}
     for key, event in events.items():
-        if not event.is_plain or key in timed and is_taken(context, "time"):
+        if not event.is_plain or event.is_tested and key not in timed or key in timed and is_taken(context, "time"):
             for call in event.made:
                 yield context.finding(call, MANUAL)
             continue
@@ -80,7 +81,9 @@ def collect_uses(context: Context, scope: ast.AST, event: Event) -> None:
             event.differences.append(call)
         elif is_partner(node):
             event.partners.add(context.text(node.parent.func.value))
-        elif not is_waited_for(node):
+        elif is_none_test(node):
+            event.is_tested = True
+        elif not is_waited_for(node) and not is_cleared(node):
             event.is_plain = False
 
 
@@ -91,6 +94,17 @@ def targets(event: Event) -> list[ast.stmt]:
 def is_partner(node: ast.expr) -> bool:
     call = node.parent
     return isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "elapsed_time"
+
+
+def is_none_test(node: ast.expr) -> bool:
+    test = node.parent
+    return isinstance(test, ast.Compare) and isinstance(test.comparators[0], ast.Constant) and test.comparators[0].value is None
+
+
+def is_cleared(node: ast.expr) -> bool:
+    """`self.start = None`."""
+    value = getattr(node.parent, "value", None)
+    return isinstance(node.ctx, ast.Store) and isinstance(value, ast.Constant) and value.value is None
 
 
 def is_waited_for(node: ast.expr) -> bool:
@@ -130,7 +144,7 @@ def converted(context: Context, event: Event, timed: bool):
         ops += context.replace(call, difference(call), start=call.func.value, end=call.args[0])
     message = "record() raises without a GPU; on XLA time is taken on the host after a sync" if timed else "orders streams, which XLA does by itself"
     for number, call in enumerate(event.made):
-        removal = context.remove(call.parent)
+        removal = context.replace(call, "0.0") if event.is_tested else context.remove(call.parent)
         yield context.finding(call, message, [*removal, *(ops if number == 0 else [])], danger=Danger.LOUD)
 
 

@@ -13,6 +13,8 @@ from xlaport.analysis.project import Module, Project
 from xlaport.analysis.values import NUMBER, PLACE, Kind, constant, last_name
 
 CUDA_STRING = re.compile(r"cuda(:\d*)?")
+PERCENT = re.compile(r"cuda:%[dsi]")
+FORMAT = re.compile(r"cuda:\{\w*(![rs])?(:\w*)?\}")
 ALWAYS_TRUE = frozenset({"torch.cuda.is_available", "torch.accelerator.is_available", "torch.cuda.is_bf16_supported"})
 COUNTS = frozenset({"torch.cuda.device_count", "torch.accelerator.device_count"})
 ACCELERATOR = "torch.accelerator.current_accelerator"
@@ -65,24 +67,29 @@ def composed_index(node: ast.expr, module: Module) -> ast.expr | None:
     """The number in `f"cuda:{i}"`, `"cuda:%d" % i`, `"cuda:{}".format(i)`, `"cuda:" + str(i)`."""
     if isinstance(node, ast.JoinedStr) and node.values:
         first, *rest = node.values
-        if isinstance(first, ast.Constant) and str(first.value).startswith("cuda"):
-            return rest[0].value if rest and isinstance(rest[0], ast.FormattedValue) else node
+        if isinstance(first, ast.Constant):
+            if not rest:
+                return node if is_cuda_string(first) else None
+            return rest[0].value if first.value == "cuda:" and len(rest) == 1 and isinstance(rest[0], ast.FormattedValue) else None
         if isinstance(first, ast.FormattedValue) and len(rest) == 2 and constant(rest[0]) == ":":
             if module.values.kind(first.value) & PLACE and isinstance(rest[1], ast.FormattedValue):
                 return rest[1].value
         return None
-    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Mod)) and starts_cuda(node.left):
+    if isinstance(node, ast.BinOp) and is_beginning(node):
         right = node.right
         return right.args[0] if isinstance(right, ast.Call) and last_name(right.func) == "str" and right.args else right
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "format":
-        if starts_cuda(node.func.value) and node.args:
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "format" and node.args:
+        if FORMAT.fullmatch(str(constant(node.func.value))):
             return node.args[0]
     return None
 
 
-def starts_cuda(node: ast.expr) -> bool:
-    value = constant(node)
-    return isinstance(value, str) and value.startswith("cuda")
+def is_beginning(node: ast.BinOp) -> bool:
+    """The left of `"cuda:" + x` or `"cuda:%d" % x`: a text that goes on (`"cuda_" + x`) names no device."""
+    value = str(constant(node.left))
+    if isinstance(node.op, ast.Add):
+        return value in {"cuda", "cuda:"}
+    return isinstance(node.op, ast.Mod) and PERCENT.fullmatch(value) is not None
 
 
 def spelled_choice(node: ast.IfExp, module: Module, device: str) -> Spelled | None:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Flag, auto
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -540,21 +541,27 @@ class Values:
 
     def options(self, destination: str) -> Iterator[tuple[Values, ast.Call]]:
         """`add_argument` calls that fill `destination`: of this module, else of the program's other files."""
-        found = False
-        for call in add_argument_calls(self.facts):
-            if destination_of(call) == destination:
-                found = True
-                yield self, call
-        if found:
+        own = self.options_by_destination.get(destination, ())
+        yield from ((self, call) for call in own)
+        if own:
             return
         having = self.project.with_word(destination) | self.project.with_word(destination.rpartition("_")[2])
         having &= self.project.with_word("add_argument")
         for path in sorted(having & self.project.program(self.path) - {self.path}):
             module = self.project.parsed(path)
             if module is not None:
-                for call in add_argument_calls(module.facts):
-                    if destination_of(call) == destination:
-                        yield module.values, call
+                yield from ((module.values, call) for call in module.values.options_by_destination.get(destination, ()))
+
+    @property
+    def options_by_destination(self) -> dict[str, list[ast.Call]]:
+        """`device` -> the `add_argument` calls of this module that fill it."""
+        if "options" not in self.memo:
+            table: dict[str, list[ast.Call]] = {}
+            for call in self.calls_by_last_name.get("add_argument", ()):
+                if isinstance(call.func, ast.Attribute) and call.args:
+                    table.setdefault(destination_of(call), []).append(call)
+            self.memo["options"] = table
+        return self.memo["options"]
 
     def kind_of_attribute(self, owner: ast.ClassDef, name: str, depth: int = 0) -> Kind:
         """Kinds of what methods of a class (or of its bases in the project) assign to `self.name`."""
@@ -774,6 +781,7 @@ def last_name(node: ast.AST | None) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
+@lru_cache(maxsize=8192)
 def guess_by_name(name: str) -> Kind:
     return next((kind for pattern, kind in GUESSES if pattern.search(name)), Kind.UNKNOWN)
 
@@ -869,12 +877,6 @@ def position_in_target_node(target: ast.expr, name: str) -> int | None:
         if last_name(element) == name:
             return index
     return None
-
-
-def add_argument_calls(facts: ModuleFacts) -> Iterator[ast.Call]:
-    for call in facts.of(ast.Call):
-        if isinstance(call.func, ast.Attribute) and call.func.attr == "add_argument" and call.args:
-            yield call
 
 
 def destination_of(call: ast.Call) -> str:

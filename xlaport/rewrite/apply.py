@@ -47,7 +47,7 @@ def apply(text: str, fixes: list[tuple[Op, ...]], known_imports: dict[str, str])
     accepted, clashing = without_clashes([(index, fix) for index, fix in enumerate(fixes) if index not in refused], located)
     plan = plan_edits(accepted, located)
     result = module.visit(_Surgeon(plan, located, module.config_for_parsing))
-    wanted = [op.alias for fix in accepted for op in fix if isinstance(op, EnsureImport)]
+    wanted = [op.alias for fix in without_swallowed(accepted) for op in fix if isinstance(op, EnsureImport)]
     preludes = [op.code for fix in accepted for op in fix if isinstance(op, AddPrelude)]
     result = imports.add(result, wanted, preludes, known_imports)
     return Applied(result.code, refused | clashing)
@@ -92,6 +92,24 @@ def without_clashes(fixes: list[tuple[int, tuple[Op, ...]]], located: Located):
         taken |= keys
         accepted.append(fix)
     return accepted, frozenset(clashing)
+
+
+def without_swallowed(fixes: list[tuple[Op, ...]]) -> list[tuple[Op, ...]]:
+    """Fixes of which something is left to see: not those of code that another fix takes out or replaces whole."""
+    takers = [op for fix in fixes for op in fix if isinstance(op, (ReplaceExpr, ReplaceStatement, RemoveStatement))]
+    return [
+        fix for fix in fixes
+        if not (places := [op.span for op in fix if hasattr(op, "span")]) or not all(any(swallows(op, span) for op in takers) for span in places)
+    ]
+
+
+def swallows(op: Op, span: Span) -> bool:
+    """Is a span within what an operation drops: inside its own, and in none of its holes?"""
+    return encloses(op.span, span) and not any(encloses(hole, span) or hole == span for _, hole in getattr(op, "holes", ()))
+
+
+def encloses(outer: Span, inner: Span) -> bool:
+    return outer.start <= inner.start and inner.end <= outer.end and (outer.start, outer.end) != (inner.start, inner.end)
 
 
 def claims(op: Op, located: Located) -> list:

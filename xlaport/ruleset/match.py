@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from xlaport.analysis.facts import FUNCTIONS, ancestors, is_dead
+from xlaport.analysis.facts import FUNCTIONS, ancestors, enclosing_scope, is_dead
 from xlaport.analysis.training import contains
 from xlaport.findings import Danger, Finding, Grade, Severity
 from xlaport.ruleset.api import Context
@@ -113,6 +113,7 @@ def matched_libraries(built: Index, view: Context, context_for) -> Iterator[Find
     for node in view.facts.of(ast.Import, ast.ImportFrom):
         for rule, name in unique_pairs(built, view, imported(node)):
             yield import_finding(context_for(rule), node, name)
+    said: set[tuple[Rule, str, ast.AST]] = set()
     for node in view.facts.of(ast.Attribute, ast.Name):
         if isinstance(node.parent, ast.Attribute) or not isinstance(node.ctx, ast.Load):
             continue
@@ -120,7 +121,12 @@ def matched_libraries(built: Index, view: Context, context_for) -> Iterator[Find
         if not pairs or view.is_second_name(node) or is_dead(node):
             continue
         for rule, name in pairs:
-            yield context_for(rule).finding(node.parent if is_called(node) else node, advice(rule, name))
+            message = advice(rule, name)
+            place = (rule, message, enclosing_scope(node))
+            if place in said and not built.library_words.search(view.text(node)):
+                continue  # `tl.load`, `trt.Logger`: the function as a whole is the work, and names the library once
+            said.add(place)
+            yield context_for(rule).finding(node.parent if is_called(node) else node, message)
 
 
 def unique_pairs(built: Index, view: Context, names) -> list[tuple[Rule, str]]:
