@@ -8,7 +8,8 @@ import re
 import pytest
 from support import program
 
-from xlaport.rewrite.apply import Applied, NotRewritable, apply
+from xlaport.errors import NotRewritable
+from xlaport.rewrite.apply import Applied, apply
 from xlaport.rewrite.ops import (
     AddPrelude, AddWithItem, EditCall, EnsureImport, InsertStatement, Op, RemoveDecorator, RemoveImportedName, RemoveStatement,
     RemoveWithItem, ReplaceExpr, ReplaceStatement, Span, UnwrapBlock, WrapExpr,
@@ -574,13 +575,13 @@ def test_imports_are_written_once_and_in_the_order_of_the_target():
 
 
 def test_an_edit_of_code_that_another_takes_out_needs_no_import():
-    text = "import torch\nx = load(f, g(a.cuda()))\n"
-    inner = (ReplaceExpr(span(text, "a.cuda()"), "xm.move({p})", (("p", span(text, "a")),)), EnsureImport("xm"))
-    outer = span(text, "load(f, g(a.cuda()))")
+    text = "import torch\nx = load(f, g(net.cuda()))\n"
+    inner = (ReplaceExpr(span(text, "net.cuda()"), "xm.move({p})", (("p", span(text, "net")),)), EnsureImport("xm"))
+    outer = span(text, "load(f, g(net.cuda()))")
     assert apply(text, [(ReplaceExpr(outer, "load(f)"),), inner], IMPORTS).text == "import torch\nx = load(f)\n"
-    kept = ReplaceExpr(outer, "load({p})", (("p", span(text, "g(a.cuda())")),))
-    assert apply(text, [(kept,), inner], IMPORTS).text == f"import torch\n{XM}\nx = load(g(xm.move(a)))\n"
-    gone = RemoveStatement(span(text, "x = load(f, g(a.cuda()))"))
+    kept = ReplaceExpr(outer, "load({p})", (("p", span(text, "g(net.cuda())")),))
+    assert apply(text, [(kept,), inner], IMPORTS).text == f"import torch\n{XM}\nx = load(g(xm.move(net)))\n"
+    gone = RemoveStatement(span(text, "x = load(f, g(net.cuda()))"))
     assert apply(text, [(gone,), inner], IMPORTS).text == "import torch\n"
 
 

@@ -20,6 +20,7 @@ import json
 import os
 import sys
 from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -39,22 +40,49 @@ _UNMEASURED = {
 }
 
 
-def measure(jobs: list[probe.Job], parallel: int, limit: float) -> dict[str, list[tuple[str, probe.Observation]]]:
-    """Observations by API, each with where its call came from."""
-    found: dict[str, list[tuple[str, probe.Observation]]] = defaultdict(list)
-    for count, (job, seen) in enumerate(probe.run_jobs(jobs, parallel, limit), 1):
-        print(f"{count}/{len(jobs)} {job.source} {job.name}: {len(seen)} calls", file=sys.stderr, flush=True)
+Found = dict[str, list[tuple[str, probe.Observation]]]
+"""Observations by API, each with where its call came from."""
+
+
+def measure(jobs: list[probe.Job], parallel: int, limit: float) -> Found:
+    found: Found = defaultdict(list)
+    suspicious = []
+    for job, seen in _progress(probe.run_jobs(jobs, parallel, limit), len(jobs)):
         for observation in seen:
-            for api in observation.apis:
-                found[api].append((job.source, observation))
+            if observation.error or observation.differs:
+                suspicious.append((job, observation))
+            else:
+                _add(found, job, observation)
+    _confirm(found, suspicious, parallel, limit)
     return found
 
 
-def measured_entries(found: dict[str, list[tuple[str, probe.Observation]]]) -> dict[str, dict[str, Any]]:
+def _confirm(found: Found, suspicious: list[tuple[probe.Job, probe.Observation]], parallel: int, limit: float) -> None:
+    """Runs what failed or differed once more, each call alone."""
+    singles = {id(single): (single, job, seen) for job, seen in suspicious for single in [probe.alone(job, seen)]}
+    jobs = [single for single, _, _ in singles.values()]
+    for single, again in _progress(probe.run_jobs(jobs, parallel, limit), len(jobs)):
+        _, job, seen = singles[id(single)]
+        _add(found, job, probe.confirmed(seen, again))
+
+
+def _add(found: Found, job: probe.Job, observation: probe.Observation) -> None:
+    for api in observation.apis:
+        found[api].append((job.source, observation))
+
+
+def _progress(results: Iterable[tuple[probe.Job, list[Any]]], total: int) -> Iterator[tuple[probe.Job, list[Any]]]:
+    for count, (job, seen) in enumerate(results, 1):
+        print(f"{count}/{total} {job.source} {job.name}: {len(seen)} calls", file=sys.stderr, flush=True)
+        yield job, seen
+
+
+def measured_entries(found: Found) -> dict[str, dict[str, Any]]:
     entries = {}
     for api, pairs in found.items():
         source = "+".join(sorted({source for source, _ in pairs}))
-        entries[api] = summary.entry([observation for _, observation in pairs], source)
+        ordered = sorted((observation for _, observation in pairs), key=lambda one: (one.index, one.text))
+        entries[api] = summary.entry(ordered, source)
     return entries
 
 
@@ -70,15 +98,15 @@ def dispatched_entries(resolved: dict[str, Resolution], known: set[str]) -> dict
 
 
 def named_entries(entries: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
-    """Entries that say the same, under all their names."""
+    """One entry for the spellings of a name that say the same: `torch.abs` and `torch.Tensor.abs`."""
     by_identity = surface.spellings()
-    names: dict[str, set[str]] = defaultdict(set)
     claimed = set(entries)
+    names: dict[tuple[str, str], set[str]] = defaultdict(set)
     for api, entry in entries.items():
         spelled = {name for name in surface.all_names(api, by_identity) if name == api or name not in claimed}
-        names[json.dumps(entry, sort_keys=True)] |= spelled
+        names[api.rpartition(".")[2], json.dumps(entry, sort_keys=True)] |= spelled
         claimed |= spelled
-    grouped = [{"names": sorted(spelled), **json.loads(text)} for text, spelled in names.items()]
+    grouped = [{"names": sorted(spelled), **json.loads(text)} for (_, text), spelled in names.items()]
     return sorted(grouped, key=lambda entry: entry["names"])
 
 

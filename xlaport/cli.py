@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from importlib import import_module
 
@@ -24,8 +25,11 @@ def main(arguments: list[str] | None = None) -> int:
     if not getattr(options, "run", None):
         parser.print_help(sys.stderr)
         return 2
+    show_any_text()
     try:
-        return options.run(options)
+        status = options.run(options)
+        sys.stdout.flush()
+        return status
     except UserError as error:
         print(f"xlaport: {error}", file=sys.stderr)
         return 2
@@ -33,8 +37,15 @@ def main(arguments: list[str] | None = None) -> int:
         print("xlaport: interrupted; nothing was left half written", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
-        sys.stderr.close()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left is flushed at exit
         return 1
+
+
+def show_any_text() -> None:
+    """File names and code go out even where the terminal's encoding lacks their characters."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def build_parser(arguments: list[str]) -> argparse.ArgumentParser:

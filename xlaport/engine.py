@@ -13,6 +13,7 @@ from xlaport import residue, suppress
 from xlaport.analysis.build import Unparsable
 from xlaport.analysis.project import LOADS, Project
 from xlaport.config import Settings
+from xlaport.errors import NotRewritable
 from xlaport.findings import Danger, Finding, Grade, Location, Severity
 from xlaport.ruleset import load, match
 from xlaport.ruleset.api import Context
@@ -144,8 +145,6 @@ def migrate(
     rules: match.Index | None = None,
 ) -> dict[Path, FileChange]:
     """Apply the selected edits to every Python file in memory, to a fixpoint. Nothing is written."""
-    from xlaport.rewrite.apply import NotRewritable, check_parses
-
     paths = [path for path in project.sources if path.suffix == ".py"]
     changes = {path: FileChange(project.sources[path], project.sources[path]) for path in paths}
     pending = paths
@@ -155,19 +154,21 @@ def migrate(
             if number == 0:
                 progress(path)
             found[path] = findings_in(project, path, selection.settings, rules)
-        plan = held_back(found, selection, project) if number == 0 else {}
+        if number == 0:
+            waiting = waiting_programs(found, selection, project)
         edited = []
         for path in pending:
             change = changes[path]
-            chosen = [f for f in found[path] if selection.allows(f) and f not in plan.get(path, {})]
-            held = tuple(Held(f, why) for f, why in plan.get(path, {}).items()) if number == 0 else change.held
+            allowed = [f for f in found[path] if selection.allows(f)]
+            held = tuple(Held(f, waiting[path]) for f in allowed if path in waiting and f.fix.group)
+            chosen = [f for f in allowed if not (path in waiting and f.fix.group)]
             done: tuple[Finding, ...] = ()
             if chosen and not change.refused:
                 try:
                     text, done = rewritten(change.after, chosen, selection.settings)
-                    check_parses(text)
                 except NotRewritable as error:
-                    change = replace(change, refused=str(error))
+                    project.replace(change.before)
+                    change = replace(change, after=change.before, applied=(), refused=str(error))
             if done:
                 moved = moved_to_original(change.before.text, change.after.text, done)
                 after = change.after.with_text(text)
@@ -192,8 +193,8 @@ def rewritten(source: SourceFile, chosen: list[Finding], settings: Settings) -> 
     return result.text, tuple(f for index, f in enumerate(chosen) if index not in result.refused)
 
 
-def held_back(found: dict[Path, list[Finding]], selection: Selection, project: Project) -> dict[Path, dict[Finding, str]]:
-    """Grouped findings that must wait because another member of their program's group is not selected."""
+def waiting_programs(found: dict[Path, list[Finding]], selection: Selection, project: Project) -> dict[Path, str]:
+    """Files whose grouped edits must wait, in every pass, and why: another member of their program's group is not selected."""
     blocked: dict[Path, str] = {}
     for path, findings in found.items():
         for finding in findings:
@@ -201,15 +202,8 @@ def held_back(found: dict[Path, list[Finding]], selection: Selection, project: P
                 blocked.setdefault(path, f"{finding.code} at {finding.path}:{finding.location.line} was not selected")
     if not blocked:
         return {}
-    held: dict[Path, dict[Finding, str]] = {}
-    for path, findings in found.items():
-        why = next((blocked[other] for other in sorted(project.program(path)) if other in blocked), None)
-        if why is None:
-            continue
-        for finding in findings:
-            if finding.fix and finding.fix.group and selection.allows(finding):
-                held.setdefault(path, {})[finding] = why
-    return held
+    reasons = {path: next((blocked[other] for other in sorted(project.program(path)) if other in blocked), "") for path in found}
+    return {path: why for path, why in reasons.items() if why}
 
 
 def moved_to_original(original: str, current: str, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:

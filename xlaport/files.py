@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -65,7 +66,8 @@ def absolute(path: Path) -> Path:
 
 
 def walk(path: Path) -> Iterator[Path]:
-    if not path.is_dir() or path.is_symlink():
+    """What is below a folder the user named, be it through a link; links found on the way are not followed."""
+    if not path.is_dir():
         yield path
         return
     listed = git_files(path)
@@ -140,6 +142,20 @@ def write_atomically(path: Path, raw: bytes, mode: int | None = None) -> None:
         raise
 
 
+def copy_over(path: Path, copy: Path, root: Path) -> None:
+    """Copy a file of the tree below `root`. A link becomes the same link when it stays in the tree; what else there is stays behind.
+
+    Raises `OSError`.
+    """
+    if copy.is_symlink():
+        copy.unlink()  # writing would go through it
+    if path.is_symlink():
+        if not os.path.isabs(os.readlink(path)) and root.resolve() in path.resolve().parents:
+            copy.symlink_to(os.readlink(path))
+    elif path.is_file():
+        shutil.copy2(path, copy)
+
+
 def current_umask() -> int:
     mask = os.umask(0)
     os.umask(mask)
@@ -161,5 +177,5 @@ def unstaged(paths: list[Path], root: Path) -> list[Path]:
         return []
     base = Path(top.stdout.rstrip("\n"))
     dirty = {base / os.fsdecode(name) for name in done.stdout.split(b"\0") if name}
-    real = {path: path.resolve() for path in paths}
-    return [path for path in paths if real[path] in {entry.resolve() for entry in dirty}]
+    real = {entry.resolve() for entry in dirty}
+    return [path for path in paths if path.resolve() in real]

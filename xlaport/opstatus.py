@@ -68,6 +68,8 @@ class OpStatus:
     """How the result differs from the CPU's, silently."""
 
     differs_when: str | None = None
+    after_others: str | None = None
+    """What goes wrong only in a process that made other calls of the API before: a cached graph that fits those."""
 
     @property
     def detail(self) -> str:
@@ -83,6 +85,8 @@ class OpStatus:
             parts.append(_clause("raises", (self.error,), self.error_when))
         if self.differs:
             parts.append(_clause("silently differs from the CPU", (self.differs,), self.differs_when))
+        if self.after_others:
+            parts.append(_clause("goes wrong after calls with other arguments", (self.after_others,), None))
         return "; ".join(parts)
 
 

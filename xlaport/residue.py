@@ -70,7 +70,7 @@ def in_text(module: Module, node: ast.Constant) -> Iterator[tuple[ast.AST, str, 
     value = node.value if isinstance(node.value, str) else node.value.decode("latin-1")
     if not WORDS.search(value):
         return
-    lines = module.source.text.splitlines()
+    lines = module.source.lines
     numbers = [n for n in range(node.lineno, node.end_lineno + 1) if n <= len(lines) and WORDS.search(lines[n - 1])]
     for number in dict.fromkeys([*numbers, *([node.lineno] if not numbers or node.end_lineno > node.lineno else [])]):
         yield node, shortened(value), number
@@ -98,9 +98,11 @@ def cuda_reference(module: Module, node: ast.AST) -> str:
     """The CUDA-only name a node refers to or imports; empty for names of the user's own."""
     names: list[str] = []
     if isinstance(node, (ast.Name, ast.Attribute)):
-        names = list(module.names.qualified(node))
         if isinstance(node, ast.Name) and not is_import(module, node):
             return ""
+        while isinstance(node.parent, ast.Attribute):
+            node = node.parent  # `torch.cuda.comm.gather`, not `torch.cuda`
+        names = list(module.names.qualified(node))
     elif isinstance(node, ast.alias):
         base = getattr(node.parent, "module", None)
         names = [f"{base}.{node.name}" if base else node.name]

@@ -55,10 +55,15 @@ class SourceFile:
         return self.text.encode("utf-8")
 
     @cached_property
+    def lines(self) -> list[str]:
+        """Lines with their ends, as Python's parser counts them: `str.splitlines` also ends one at a form feed or U+2028."""
+        return list(io.StringIO(self.text, newline=""))
+
+    @cached_property
     def _line_starts(self) -> list[int]:
-        """UTF-8 byte offset of each line as Python's parser counts lines (\\n, \\r\\n, \\r)."""
+        """UTF-8 byte offset of each line."""
         starts = [0]
-        for line in io.StringIO(self.text, newline=""):
+        for line in self.lines:
             starts.append(starts[-1] + len(line.encode("utf-8")))
         return starts
 

@@ -10,6 +10,7 @@ from xlaport.ruleset.api import Context, Kind, Mode, syntax
 NOT_TAKEN = ("pickle_module", "pickle_protocol", "_use_new_zipfile_serialization", "_disable_byteorder_record")
 """Keywords `xm.save` does not have."""
 
+SYNCS = ("torch_xla.sync", "torch.cuda.synchronize", "torch_xla.core.xla_model.mark_step")
 RANK = re.compile(r"rank|is_main|is_master|master_process|main_process|is_primary|ordinal")
 
 
@@ -113,4 +114,4 @@ def tests_rank(context: Context, test: ast.expr) -> bool:
 def follows_sync(context: Context, guard: ast.If) -> bool:
     block = syntax.block_of(guard)
     before = block[: block.index(guard)]
-    return bool(before) and isinstance(before[-1], ast.Expr) and context.refers(getattr(before[-1].value, "func", None), "torch_xla.sync")
+    return bool(before) and isinstance(before[-1], ast.Expr) and context.refers(getattr(before[-1].value, "func", None), *SYNCS)

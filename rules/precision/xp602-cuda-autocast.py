@@ -105,10 +105,15 @@ def rebuilt(context: Context, call: ast.Call, positional: list[ast.expr], parame
 
 
 def dtype_piece(context: Context, dtype: ast.expr | None, holes: dict) -> str:
-    if dtype is None or context.refers(dtype, *HALF):
+    if dtype is None or is_half(context, dtype):
         return "torch.bfloat16"
     holes["dtype"] = dtype
     return "{dtype}"
+
+
+def is_half(context: Context, dtype: ast.expr) -> bool:
+    """float16 written out; what a variable holds is XP604's."""
+    return context.refers(dtype, *HALF) and not context.is_second_name(dtype)
 
 
 def for_any_device(context: Context, call: ast.Call, positional: list[ast.expr]):
@@ -120,6 +125,6 @@ def for_any_device(context: Context, call: ast.Call, positional: list[ast.expr])
     if spelled is None:
         return
     ops = context.replace(device, spelled.template, **spelled.holes)
-    if "dtype" in given and context.refers(given["dtype"], *HALF):
+    if "dtype" in given and is_half(context, given["dtype"]):
         ops += context.replace(given["dtype"], "torch.bfloat16")
     yield context.finding(call, MESSAGE, ops)

@@ -78,7 +78,7 @@ def reaching_autocast(context: Context) -> Iterator[ast.expr]:
         device = positional[0] if positional else given.get("device_type")
         if dtype is None or name in AUTOCAST and constant(device) == "cpu":
             continue
-        is_written_out = context.refers(dtype, *HALF) and not isinstance(dtype, ast.Name)
+        is_written_out = context.refers(dtype, *HALF) and not context.is_second_name(dtype)
         if is_written_out and (name in NARROW or device is not None and devices.spelled(device, context.module, "")):
             continue  # XP602 changes it with the device
         yield from sources(context, dtype, 0)

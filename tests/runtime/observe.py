@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -36,19 +36,19 @@ class Observation:
     """
 
     exit_code: int
-    output: str
-    errors: str
-    printed: dict[int, float]
+    output: str = field(repr=False)
+    errors: str = field(repr=False)
+    printed: dict[int, float] = field(repr=False)
     imported_torch_xla: bool = False
     steps: int = 0
-    losses: tuple[float, ...] = ()
+    losses: tuple[float, ...] = field(default=(), repr=False)
     loss_devices: tuple[str, ...] = ()
     parameter_devices: tuple[str, ...] = ()
     parameters: int = 0
     changed: int = 0
     compilations: tuple[int, ...] = ()
     executions: int = 0
-    fallbacks: Mapping[str, int] | None = None
+    fallbacks: Mapping[str, int] = field(default_factory=dict)
 
     def compiled_after(self, step: int) -> int:
         """Graphs compiled between the update of `step` (from 0) and the last one."""

@@ -64,6 +64,9 @@ TENSOR = {
     "torch.Tensor.uniform_": ("(y + 0).uniform_()", "(y + 0).uniform_(-1.0, 1.0)"),
     "torch.Tensor.apply_": ("(y + 0).apply_(lambda v: v + 1)",),
     "torch.Tensor.map_": ("(y + 0).map_(y, lambda a, b: a + b)",),
+    "torch.Tensor.view": ("x.view(2, 8)", "y.view(dtype=torch.int32)"),
+    "torch.Tensor.sum": ("x.sum()", "x.sum(dim=())"),
+    "torch.Tensor.mean": ("x.mean()", "x.mean(dim=())"),
     "torch.Tensor.size": ("x.size()", "x.size(0)"),
     "torch.Tensor.dim": ("x.dim()",),
     "torch.Tensor.ndimension": ("x.ndimension()",),
@@ -100,6 +103,17 @@ TENSOR = {
 }  # fmt: skip
 
 FUNCTIONS = {
+    "torch.where": ("torch.where(mask, x, y)", "torch.where(mask)"),
+    "torch.complex": ("torch.complex(x, x)",),
+    "torch.abs": ("torch.abs(torch.complex(x, x))",),
+    "torch.mul": ("torch.complex(x, x) * torch.complex(x, x)",),
+    "torch.nn.functional.adaptive_avg_pool2d": ("F.adaptive_avg_pool2d(x[None, None], output_size=1)",),
+    "torch.nn.functional.embedding": ("F.embedding(n, y + 0, max_norm=1.0)",),
+    "torch.nn.functional.interpolate": ("F.interpolate(x[None, None], scale_factor=0.5, mode='bilinear', antialias=True)",),
+    "torch.nn.functional.max_pool2d": ("F.max_pool2d(x[None, None], 2, dilation=2)",),
+    "torch.sum": ("torch.sum(x)", "torch.sum(x, dim=())"),
+    "torch.mean": ("torch.mean(x)", "torch.mean(x, dim=())"),
+    "torch.std": ("torch.std(x)", "torch.std(x, dim=())"),
     "torch.tensor": ("torch.tensor([1.0, 2.0], device=device)", "torch.tensor(3, device=device)"),
     "torch.as_tensor": ("torch.as_tensor([1.0, 2.0], device=device)", "torch.as_tensor(y)"),
     "torch.asarray": ("torch.asarray([1.0, 2.0], device=device)",),
@@ -124,7 +138,7 @@ FUNCTIONS = {
     "torch.numel": ("torch.numel(x)",),
     "torch.result_type": ("torch.result_type(x, n)",),
     "torch.save": ("saved(y) > 0",),
-    "torch.load": ("loaded(device)",),
+    "torch.load": ("loaded(map_location=device)", "loaded(map_location='cpu').to(device)"),
     "torch.detach": ("torch.detach(x)",),
     "torch.hann_window": ("torch.hann_window(4, device=device)",),
     "torch.hamming_window": ("torch.hamming_window(4, device=device)",),
@@ -390,11 +404,11 @@ def _saved(tensor: torch.Tensor) -> int:
     return buffer.tell()
 
 
-def _loaded(device: torch.device) -> torch.Tensor:
+def _loaded(map_location: torch.device | str) -> torch.Tensor:
     buffer = io.BytesIO()
     torch.save(torch.ones(2), buffer)
     buffer.seek(0)
-    return torch.load(buffer, map_location=device)
+    return torch.load(buffer, map_location=map_location)
 
 
 def _plateau() -> torch.optim.lr_scheduler.ReduceLROnPlateau:
@@ -438,7 +452,8 @@ def expression_features(expression: str) -> tuple[str, ...]:
 def form_call(api: str, expression: str) -> Call:
     torch.manual_seed(0)
     x = (torch.rand(4, 4) * 0.8 + 0.1).requires_grad_()
-    return Call((api,), x, _run(expression), expression, expression_features(expression))
+    return Call((api,), x, _run(expression), expression, expression_features(expression),
+        comparable="bfloat16" not in expression)
 
 
 def form_jobs() -> list[Job]:

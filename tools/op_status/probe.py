@@ -16,7 +16,7 @@ import signal
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -70,6 +70,11 @@ class Observation:
     backward: Usage | None = None
     error: str | None = None
     differs: str | None = None
+    after_others: str | None = None
+    """What went wrong in a process that ran other calls before, and does not when the call is alone."""
+
+    index: int = 0
+    """Its place among the calls of its job."""
 
 
 @dataclass
@@ -130,7 +135,7 @@ def _run(call: Call, device: torch.device, backward: bool, outcome: _Outcome) ->
     if device.type == "xla":
         torch_xla.sync()
     output, outcome.forward = _counted(lambda: call.run(inputs, device))
-    finished = call.finish(output)
+    finished = _finished(call, output)
     outcome.output = pytree.tree_leaves(finished)
     roots = [tensor for tensor in _tensors(finished) if tensor.requires_grad]
     if backward and roots:
@@ -141,6 +146,14 @@ def _run(call: Call, device: torch.device, backward: bool, outcome: _Outcome) ->
     outcome.stage = "compilation"
     outcome.random = not torch.equal(state, torch.get_rng_state())
     return outcome
+
+
+def _finished(call: Call, output: Any) -> Any:
+    """Nothing when the operators that only make the output comparable fail: they are not what is measured."""
+    try:
+        return call.finish(output)
+    except RuntimeError:
+        return []
 
 
 def _reference(call: Call) -> tuple[_Outcome, bool]:
@@ -193,11 +206,13 @@ def short_error(error: BaseException) -> str:
     return f"{type(error).__name__}: {_NOISE.sub(' ', first).strip()}"[:140].rstrip(": ")
 
 
-def observe(call: Call) -> Observation | None:
-    """None when the call is not valid on the CPU either."""
+def observe(call: Call, index: int) -> Observation | None:
+    """None when the call is not valid on the CPU either, or gives nothing."""
     try:
         reference, has_backward = _reference(call)
     except Exception:
+        return None
+    if any(tensor.numel() == 0 for tensor in reference.output if isinstance(tensor, torch.Tensor)):
         return None
     measured, error = _Outcome(), None
     try:
@@ -205,9 +220,8 @@ def observe(call: Call) -> Observation | None:
         torch_xla.sync(wait=True)
     except Exception as raised:
         error = f"{measured.stage}: {short_error(raised)}"
-    return Observation(
-        call.apis, call.text, call.features, measured.forward, measured.backward, error, _compare(call, reference, measured)
-    )
+    differs = _compare(call, reference, measured)
+    return Observation(call.apis, call.text, call.features, measured.forward, measured.backward, error, differs, index=index)
 
 
 def _compare(call: Call, reference: _Outcome, measured: _Outcome) -> str | None:
@@ -240,9 +254,10 @@ def _child(job: Job, start: int, path: str) -> None:
     torch.zeros(1, device=torch_xla.device())  # autograd counts the devices once, at its first backward pass
     calls = job.calls()
     with open(path, "a", encoding="utf-8") as out:
-        for call in calls[start:]:
-            print(json.dumps({"text": call.text, "apis": call.apis, "features": call.features}), file=out, flush=True)
-            print(json.dumps(_to_json(observe(call))), file=out, flush=True)
+        for index, call in enumerate(calls[start:], start):
+            coming = Observation(call.apis, call.text, call.features, index=index)
+            print(json.dumps(_to_json(coming)), file=out, flush=True)
+            print(json.dumps(_to_json(observe(call, index))), file=out, flush=True)
         print("end", file=out, flush=True)
 
 
@@ -281,7 +296,7 @@ class _Running:
         lines = self.lines()
         if lines and lines[-1] == "end" or len(lines) % 2 == 0:
             return True
-        dead = {**json.loads(lines[-1]), "forward": None, "backward": None, "error": cause, "differs": None}
+        dead = {**json.loads(lines[-1]), "error": cause}
         with open(self.path, "a", encoding="utf-8") as out:
             print(json.dumps(dead), file=out)
         self.start = (len(lines) + 1) // 2
@@ -325,3 +340,18 @@ def run_jobs(jobs: list[Job], parallel: int, limit: float) -> Iterator[tuple[Job
             if cause and running.finished_or_restarted(cause):
                 active.remove(running)
                 yield running.job, running.observations()
+
+
+def alone(job: Job, seen: Observation) -> Job:
+    """The job of one call of `job`, in a process of its own."""
+    return Job(job.source, f"{job.name} [{seen.index}]", lambda: job.calls()[seen.index : seen.index + 1])
+
+
+def confirmed(seen: Observation, again: list[Observation]) -> Observation:
+    """What a suspicious call is when it runs alone: two calls may share a cached graph that fits only one of them."""
+    if not again:
+        return seen
+    single = replace(again[0], index=seen.index)
+    if single.error or single.differs:
+        return single
+    return replace(single, after_others=seen.error or seen.differs)

@@ -16,11 +16,11 @@ from torch.utils import _pytree as pytree
 
 from .probe import Call, Job
 
-SAMPLES = 24
-"""Calls measured for an operator; more samples are thinned out evenly."""
+SAMPLES = 16
+"""Calls measured for an operator, the most varied of its samples."""
 
 INPLACE_SAMPLES = 4
-MODULE_SAMPLES = 12
+MODULE_SAMPLES = 8
 _DTYPES = (torch.float32, torch.int64, torch.bool, torch.complex64)
 _CPU = torch.device("cpu")
 
@@ -31,10 +31,20 @@ _NOT_COMPARABLE = {
 """Operators that leave memory as it was."""
 
 
-def thinned(items: list[Any], count: int) -> list[Any]:
-    if len(items) <= count:
-        return items
-    return [items[index * len(items) // count] for index in range(count)]
+def varied(calls: list[Call], count: int) -> list[Call]:
+    """Calls that bring new arguments first, then the others, evenly thinned out."""
+    seen: set[str] = set()
+    fresh, others = [], []
+    for call in calls:
+        (others if seen.issuperset(call.features) else fresh).append(call)
+        seen.update(call.features)
+    return _thinned(fresh, count) + _thinned(others, count - min(count, len(fresh)))
+
+
+def _thinned(calls: list[Call], count: int) -> list[Call]:
+    if len(calls) <= count:
+        return calls
+    return [calls[index * len(calls) // count] for index in range(count)]
 
 
 def literal(value: Any) -> str:
@@ -47,6 +57,8 @@ def literal(value: Any) -> str:
         return str(value)
     if isinstance(value, float):
         return f"{value:g}"
+    if isinstance(value, torch.nn.Module):
+        return type(value).__name__
     return getattr(value, "__name__", None) or repr(value)
 
 
@@ -61,7 +73,7 @@ def argument_names(function: Callable[..., Any], schema_name: str, count: int) -
 
 
 def _schema_names(schema_name: str, count: int) -> list[str]:
-    packet = getattr(torch.ops.aten, schema_name.replace(".", "_"), None)
+    packet = getattr(torch.ops.aten, schema_name.removeprefix("nn.functional.").replace(".", "_"), None)
     if packet is None:
         return []
     schemas = (getattr(packet, overload)._schema for overload in packet.overloads())
@@ -95,6 +107,11 @@ def _usable(tree: Any) -> bool:
     return all(leaf.numel() for leaf in leaves if isinstance(leaf, torch.Tensor) and leaf.layout is torch.strided)
 
 
+def _typical(samples: list[Any], main_input: Callable[[Any], Any]) -> list[Any]:
+    """Leaves out 0-dimensional inputs where there are others: they are a corner that many kernels miss."""
+    return [s for s in samples if not (isinstance(t := main_input(s), torch.Tensor) and t.dim() == 0)] or samples
+
+
 def _with_device(kwargs: dict[str, Any]) -> dict[str, Any]:
     return {name: _CPU if name == "device" else value for name, value in kwargs.items()}
 
@@ -119,8 +136,9 @@ def _resolves(qualified: str) -> bool:
 
 
 def inplace_apis(info: Any) -> tuple[str, ...]:
-    bases = [name for name in (info.name, *(alias.name for alias in info.aliases)) if "." not in name]
-    names = [f"{prefix}.{base}_" for base in bases for prefix in ("torch", "torch.Tensor")]
+    plain = [name.removeprefix("nn.functional.") for name in (info.name, *(alias.name for alias in info.aliases))]
+    prefixes = ("torch", "torch.Tensor", "torch.nn.functional")
+    names = [f"{prefix}.{base}_" for base in plain if "." not in base for prefix in prefixes]
     return tuple(filter(_resolves, names))
 
 
@@ -155,20 +173,23 @@ def operator_calls(info: Any) -> list[Call]:
     dtype = next((dtype for dtype in _DTYPES if dtype in (info.dtypes or ())), torch.float32)
     needs_grad = info.supports_autograd and (dtype.is_floating_point or dtype.is_complex)
     torch.manual_seed(0)
-    samples = [s for s in info.sample_inputs("cpu", dtype, requires_grad=needs_grad) if _usable((s.input, s.args, s.kwargs))]
-    calls = [_sample_call(info, s, operator_apis(info), _run_sample, info.op) for s in thinned(samples, SAMPLES)]
-    if info.inplace_variant and (apis := inplace_apis(info)):
+    given = info.sample_inputs("cpu", dtype, requires_grad=needs_grad)
+    samples = _typical([s for s in given if _usable((s.input, s.args, s.kwargs))], lambda sample: sample.input)
+    calls = _variant_calls(info, samples, operator_apis(info), info.op, _run_sample, SAMPLES)
+    if info.inplace_variant:
         fitting = [s for s in samples if isinstance(s.input, torch.Tensor) and not s.broadcasts_input]
-        calls += [
-            _sample_call(info, s, apis, _run_inplace, info.inplace_variant) for s in thinned(fitting, INPLACE_SAMPLES)
-        ]
+        calls += _variant_calls(info, fitting, inplace_apis(info), info.inplace_variant, _run_inplace, INPLACE_SAMPLES)
     return calls
+
+
+def _variant_calls(info: Any, samples: list[Any], apis: tuple[str, ...], function: Any, runner: Any, count: int) -> list[Call]:
+    return varied([_sample_call(info, sample, apis, runner, function) for sample in samples], count) if apis else []
 
 
 def operator_jobs() -> list[Job]:
     from torch.testing._internal.common_methods_invocations import op_db
 
-    public = [info for info in op_db if operator_apis(info)]
+    public = [info for info in op_db if operator_apis(info) or (info.inplace_variant and inplace_apis(info))]
     return [Job("op_db", info.formatted_name, lambda info=info: operator_calls(info)) for info in public]
 
 
@@ -184,7 +205,8 @@ def module_calls(info: Any) -> list[Call]:
     torch.manual_seed(0)
     samples = info.module_inputs_func(info, device="cpu", dtype=torch.float32, requires_grad=True, training=True)
     runnable = [sample for sample in samples if sample.forward_input is not None]
-    return [_module_call(info, sample) for sample in thinned(runnable, MODULE_SAMPLES)]
+    typical = _typical(runnable, lambda sample: next(iter(sample.forward_input.args), None))
+    return varied([_module_call(info, sample) for sample in typical], MODULE_SAMPLES)
 
 
 def _module_call(info: Any, sample: Any) -> Call:
@@ -193,6 +215,7 @@ def _module_call(info: Any, sample: Any) -> Call:
     names = argument_names(info.module_cls, "", len(made.args))
     features = argument_features([*zip(names, made.args), *made.kwargs.items()])
     features += argument_features([(f"input {index + 1}", value) for index, value in enumerate(given.args)])
+    features += argument_features(given.kwargs.items())
     return Call(
         (f"torch.nn.{info.module_cls.__name__}",), (module, list(given.args), _with_device(given.kwargs)), _run_module,
         call_text(made.args, made.kwargs), tuple(features),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -43,20 +44,23 @@ def _status(seen: list[Observation]) -> str:
 
 
 def _covering_features(hit: list[Observation], rest: list[Observation]) -> list[str] | None:
-    """The fewest features, none of them in `rest`, that together cover `hit`."""
+    """A few features, none of them in `rest`, that together cover `hit`; ranks and data types only if nothing else does."""
     foreign = {feature for one in rest for feature in one.features}
-    left, chosen = list(hit), []
+    telling = [[feature for feature in one.features if feature not in foreign] for one in hit]
+    plain = [[feature for feature in features if " is " not in feature] for features in telling]
+    return _cover(plain) or _cover(telling)
+
+
+def _cover(groups: list[list[str]]) -> list[str] | None:
+    """The fewest names, greedily, that meet every group."""
+    left, chosen = groups, []
     while left and len(chosen) < _MOST_CONDITIONS:
-        counts: dict[str, int] = {}
-        for one in left:
-            for feature in one.features:
-                if feature not in foreign:
-                    counts[feature] = counts.get(feature, 0) + 1
+        counts = Counter(name for group in left for name in group)
         if not counts:
             return None
         best = max(counts, key=counts.__getitem__)
         chosen.append(best)
-        left = [one for one in left if best not in one.features]
+        left = [group for group in left if best not in group]
     return None if left else chosen
 
 
@@ -102,5 +106,6 @@ def entry(seen: list[Observation], source: str) -> dict[str, Any]:
         "error_when": _when(seen, lambda one: one.error is not None),
         "differs": differences[0] if differences else None,
         "differs_when": _when(seen, lambda one: one.differs is not None),
+        "after_others": next((one.after_others for one in seen if one.after_others), None),
     }
     return {key: value for key, value in found.items() if value}

@@ -61,10 +61,16 @@ def _defining_name(value: Any) -> str | None:
 
 
 def all_names(api: str, by_identity: dict[int, list[str]]) -> set[str]:
+    """The public spellings of an API."""
     value = resolve_name(api)
     if not callable(value):
         return {api}
-    return {api, *by_identity.get(id(value), ()), _defining_name(value) or api}
+    names = (*by_identity.get(id(value), ()), _defining_name(value) or api)
+    return {api, *filter(_is_public, names)}
+
+
+def _is_public(name: str) -> bool:
+    return not any(part.startswith("_") and not part.endswith("__") for part in name.split("."))
 
 
 def dispatched(resolved: dict[str, Resolution]) -> Iterator[tuple[str, dict[str, Resolution]]]:

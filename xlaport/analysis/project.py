@@ -176,7 +176,7 @@ class Project:
 
     @cached_property
     def _stems(self) -> dict[str, Path]:
-        """`/root/pkg/mod` -> its file; a package's own name -> its `__init__.py`."""
+        """`/project/pkg/mod` -> its file; a package's own name -> its `__init__.py`."""
         table = {}
         for path in self.sources:
             if path.suffix == ".py":
@@ -291,8 +291,8 @@ class Project:
         return self._programs[path]
 
     def on_device(self, path: Path) -> bool:
-        """Does this file, or one that imports it, speak of an accelerator at all?"""
-        return self.mentions(path, DEVICE_WORDS) or any(self.mentions(other, DEVICE_WORDS) for other in self.importers(path))
+        """Does the program of this file speak of an accelerator at all? The device may come from a file it imports."""
+        return self.program_mentions(path, DEVICE_WORDS)
 
     # -- who calls a function
 

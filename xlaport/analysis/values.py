@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Flag, auto
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,7 @@ from xlaport.analysis.facts import FUNCTIONS, ModuleFacts, enclosing, enclosing_
 from xlaport.analysis.names import Binding, Names
 
 if TYPE_CHECKING:
-    from xlaport.analysis.project import Project
+    from xlaport.analysis.project import Module, Project
 
 
 class Kind(Flag):
@@ -171,6 +172,7 @@ FUEL = 800
 
 TOO_DEEP = -1
 MOST_CALLERS = 2
+MOST_CALLS = 8
 """Steps from a parameter to the arguments of its callers, and on to theirs."""
 
 
@@ -409,22 +411,44 @@ class Values:
             return Kind.UNKNOWN
         state.callers += 1
         try:
-            return self._kind_of_arguments(function, parameter) | self._kind_from_spawn(function, parameter)
+            return self._kind_of_arguments(parameter) | self._kind_from_spawn(function, parameter)
         finally:
             state.callers -= 1
 
-    def _kind_of_arguments(self, function: ast.AST, parameter: ast.arg) -> Kind:
+    def arguments_of(self, parameter: ast.arg) -> Iterator[tuple[Module, ast.expr]]:
+        """The expressions that calls in the program pass for a parameter, each with its module."""
+        function = parameter.parent.parent
+        if isinstance(function, ast.Lambda):
+            return
         owner = enclosing(function, ast.ClassDef)
         is_method = owner is not None and function.parent is owner
         name = owner.name if is_method and function.name == "__init__" else function.name
-        found, seen = Kind.UNKNOWN, 0
         for module, call in self.project.calls_of(self.path, name):
             argument = argument_for(function, parameter, call, is_method)
             if argument is not None:
-                found |= module.values.kind(argument)
-                seen += 1
-            if seen == 8:
-                break
+                yield module, argument
+
+    def origins(self, node: ast.expr, depth: int = 0) -> Iterator[ast.expr]:
+        """Expressions a value may come from: through assignments, parameters and returns, up to four steps."""
+        if depth > 4:
+            return
+        if isinstance(node, ast.Call):
+            yield node
+            for function, owner in self.functions_called(node):
+                for result in returned(function):
+                    yield from owner.origins(result, depth + 1)
+        elif isinstance(node, ast.Name):
+            for binding in self.names.bindings(node):
+                if binding.how == "parameter":
+                    for module, argument in self.arguments_of(binding.node):
+                        yield from module.values.origins(argument, depth + 1)
+                elif binding.value is not None:
+                    yield from self.origins(binding.value, depth + 1)
+
+    def _kind_of_arguments(self, parameter: ast.arg) -> Kind:
+        found = Kind.UNKNOWN
+        for module, argument in islice(self.arguments_of(parameter), MOST_CALLS):
+            found |= module.values.kind(argument)
         return found
 
     @property

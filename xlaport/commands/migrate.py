@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import difflib
-import shutil
+import os
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,8 @@ from xlaport.reports.model import FileOutcome, Report, Status
 from xlaport.source import SourceFile, Undecodable
 
 PLAIN = frozenset({Grade.SAFE, Grade.REQUIRED})
+LINE = re.compile(rb"[^\n]*\n|[^\n]+")
+"""A line as `git` and `patch` count them: other line ends belong to its text."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -55,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
     report = Report(tuple(outcomes), target.name, target.versions, target.requirements, notes=notes(outcomes))
     if options.report:
         write_report(options.report, report, project)
-    return show(options, report)
+    return show(options, report, changes)
 
 
 def settings_for(options: argparse.Namespace, root: Path) -> config.Settings:
@@ -180,25 +183,23 @@ def refuse_unstaged(tree: files.Tree, paths: list[Path]) -> None:
 
 
 def write_elsewhere(out: Path, tree: files.Tree, changed: dict[Path, FileChange]) -> dict[str, str]:
-    """Copy every file of the run to `out`, changed ones in their new form."""
+    """Copy every file of the tree to `out`, also those that were not looked at, changed ones in their new form."""
     target = files.absolute(out)
     if target == tree.root or tree.root in target.parents and target in tree.files:
         raise UserError(f"{out}: is the folder being migrated; choose another")
     failed = {}
-    for path in tree.files:
-        if target in path.parents:
-            continue
+    copied = [path for path in (*tree.files, *(path for path, _ in tree.skipped)) if target not in path.parents]
+    for path in copied:
         name = name_of(path, tree)
-        copy = target / name
         try:
-            copy.parent.mkdir(parents=True, exist_ok=True)
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
             if path in changed:
-                files.write_atomically(copy, changed[path].after.raw, mode=path.stat().st_mode & 0o7777)
+                files.write_atomically(target / name, changed[path].after.raw, mode=path.stat().st_mode & 0o7777)
             else:
-                shutil.copy2(path, copy)
+                files.copy_over(path, target / name, tree.root)
         except OSError as error:
             failed[name] = f"cannot be written: {(error.strerror or str(error)).lower()}"
-    if failed and len(failed) == len(tree.files):
+    if failed and len(failed) == len(copied):
         raise UserError(f"{out}: {next(iter(failed.values()))}")
     return failed
 
@@ -213,25 +214,28 @@ def write_report(path: Path, report: Report, project: Project) -> None:
         raise UserError(f"{path}: cannot be written: {(error.strerror or str(error)).lower()}") from None
 
 
-def show(options: argparse.Namespace, report: Report) -> int:
+def show(options: argparse.Namespace, report: Report, changes: dict[Path, FileChange]) -> int:
     changed = [file for file in report.files if file.status is Status.CHANGED]
     if options.diff:
-        for file in changed:
-            sys.stdout.write(unified(file))
-        terminal.summary(report, sys.stderr, str(options.report) if options.report else None)
+        print_bytes(b"".join(unified(changes[path]) for path in sorted(changes)))
     elif options.check:
         for file in changed:
             print(f"would change {file.name}")
-        terminal.summary(report, sys.stderr, str(options.report) if options.report else None)
-    else:
-        terminal.summary(report, sys.stdout, str(options.report) if options.report else None)
+    out = sys.stderr if options.diff or options.check else sys.stdout
+    terminal.summary(report, out, str(options.report) if options.report else None)
     if report.count(Status.FAILED):
         return 2
     return 1 if changed and (options.diff or options.check) else 0
 
 
-def unified(file: FileOutcome) -> str:
-    """A patch `git apply` and `patch -p1` accept, missing final newlines marked."""
-    before, after = (text.splitlines(keepends=True) for text in (file.before, file.after))
-    lines = difflib.unified_diff(before, after, f"a/{file.name}", f"b/{file.name}")
-    return "".join(line if line.endswith("\n") else line + "\n\\ No newline at end of file\n" for line in lines)
+def unified(change: FileChange) -> bytes:
+    """A patch `git apply` and `patch -p1` accept: in the file's own encoding, missing final newlines marked."""
+    before, after = (LINE.findall(source.raw) for source in (change.before, change.after))
+    name = os.fsencode(change.before.name)
+    lines = difflib.diff_bytes(difflib.unified_diff, before, after, b"a/" + name, b"b/" + name)
+    return b"".join(line if line.endswith(b"\n") else line + b"\n\\ No newline at end of file\n" for line in lines)
+
+
+def print_bytes(text: bytes) -> None:
+    sys.stdout.flush()
+    sys.stdout.buffer.write(text)

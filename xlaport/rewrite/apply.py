@@ -7,11 +7,13 @@ as a whole fix, never guessed.
 
 from __future__ import annotations
 
-import ast
 from dataclasses import dataclass, field
 
 import libcst as cst
 
+from xlaport.analysis.build import Unparsable
+from xlaport.analysis.build import parse as parse_python
+from xlaport.errors import NotRewritable
 from xlaport.rewrite import arguments, imports, templates
 from xlaport.rewrite.ops import (
     AddPrelude, AddWithItem, EditCall, EnsureImport, InsertStatement, Op, RemoveDecorator, RemoveImportedName, RemoveStatement,
@@ -20,10 +22,6 @@ from xlaport.rewrite.ops import (
 from xlaport.rewrite.spans import Located, locate
 
 STATEMENT_OPS = (RemoveStatement, ReplaceStatement, InsertStatement, UnwrapBlock, RemoveWithItem, AddWithItem, RemoveImportedName)
-
-
-class NotRewritable(Exception):
-    """libcst cannot parse the file, or does not give its exact bytes back."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +36,7 @@ def apply(text: str, fixes: list[tuple[Op, ...]], known_imports: dict[str, str])
     """Apply fixes to a text. Each fix applies whole or is refused.
 
     `known_imports` maps an alias of the target profile to its import statement.
-    Raises `NotRewritable`; a result that would not parse is an AssertionError (a bug of a rule).
+    Raises `NotRewritable`, also for a result that would not parse (a bug of a rule).
     """
     module = parse(text)
     spans = {span for fix in fixes for op in fix for span in spans_of(op)}
@@ -50,6 +48,7 @@ def apply(text: str, fixes: list[tuple[Op, ...]], known_imports: dict[str, str])
     wanted = [op.alias for fix in without_swallowed(accepted) for op in fix if isinstance(op, EnsureImport)]
     preludes = [op.code for fix in accepted for op in fix if isinstance(op, AddPrelude)]
     result = imports.add(result, wanted, preludes, known_imports)
+    check_parses(result.code)
     return Applied(result.code, refused | clashing)
 
 
@@ -495,5 +494,8 @@ def bound(alias: cst.ImportAlias) -> str:
 
 
 def check_parses(text: str) -> None:
-    """A rewritten file must still be Python: raises SyntaxError."""
-    ast.parse(text)
+    """A rewritten file must still be Python."""
+    try:
+        parse_python(text)
+    except Unparsable as error:
+        raise NotRewritable(f"the edits would break line {error.line} ({error}); this is a bug in xlaport") from None
