@@ -307,9 +307,6 @@ def test_safe_only_leaves_required_edits(tmp_path, capsys):
     assert (tmp_path / "a.py").read_text() == GRADES.replace("torch.cuda.empty_cache()\n", "")
 
 
-UNSAFE = "import torch\nx = torch.zeros(1, dtype=torch.float16).cuda()\n"
-
-
 def unsafe_rule() -> str:
     """A rule whose edits are unsafe, and a text it finds: any will do."""
     from xlaport.findings import Grade

@@ -26,6 +26,7 @@ from typing import Any
 
 os.environ.setdefault("PJRT_DEVICE", "CPU")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")  # compiles in half the time
 
 import torch
 import torch_xla

@@ -98,10 +98,12 @@ MODELS = [
     ),
     Sample(
         "imagenet_ddp", "main.py", ("--multiprocessing-distributed", "--seed", "1"), cpu_shim=True, warm_up=EVALUATED,
-        rtol=1e-3, why="float32 sums in another order, amplified: batch norm over 32 images, loss down to a tenth",
     ),
     Sample("packed_lstm.py", cpu_shim=True),
-    Sample("segmentation", "train.py", warm_up=EVALUATED),
+    Sample(
+        "segmentation", "train.py", warm_up=EVALUATED,
+        rtol=1e-3, why="RMSprop amplifies rounding: the CPU run itself moves by 2.6e-4 from one thread to two",
+    ),
     Sample("siamese.py"),
     Sample("style_transfer.py"),
     Sample("vae.py", rtol=3e-2, why=NOISE, warm_up=EVALUATED),

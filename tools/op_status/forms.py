@@ -21,7 +21,8 @@ from .probe import Call, Job
 
 TENSOR = {
     "torch.Tensor.__getitem__": (
-        "x[0]", "x[:, 1:3]", "x[..., None]", "x[index]", "x[index, index]", "x[[True, False, True, False]]", "x[mask]", "x[n.argmax() % 4]",
+        "x[0]", "x[:, 1:3]", "x[..., None]", "x[index]", "x[index, index]", "x[[True, False, True, False]]", "x[mask]",
+        "x[n.argmax() % 4]",
     ),
     "torch.Tensor.__setitem__": (
         "assign(x + 0, 0, 1.0)", "assign(x + 0, slice(0, 2), y[2:])", "assign(x + 0, index, y[:2])", "assign(x + 0, mask, 0.0)",
@@ -193,7 +194,7 @@ FUNCTIONS = {
         "torch.utils.checkpoint.checkpoint(torch.sin, x, use_reentrant=True)",
     ),
     "torch.utils.checkpoint.checkpoint_sequential": (
-        "torch.utils.checkpoint.checkpoint_sequential(on(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))), 2, x, use_reentrant=False)",
+        "torch.utils.checkpoint.checkpoint_sequential(on(nn.Sequential(nn.Tanh(), nn.Tanh())), 2, x, use_reentrant=False)",
     ),
     "torch.nn.functional.affine_grid": ("F.affine_grid(x[None, :2, :3], [1, 1, 4, 4])",),
     "torch.nn.functional.fold": ("F.fold(x[None].repeat(1, 1, 4)[:, :, :9], (4, 4), 2)",),
@@ -268,7 +269,8 @@ MODULES = {
 
 UTILITIES = {
     "torch.nn.utils.clip_grad_norm_": (
-        "clipped(x, lambda p: U.clip_grad_norm_(p, 1.0))", "clipped(x, lambda p: U.clip_grad_norm_(p, 1.0, norm_type=float('inf')))",
+        "clipped(x, lambda p: U.clip_grad_norm_(p, 1.0))",
+        "clipped(x, lambda p: U.clip_grad_norm_(p, 1.0, norm_type=float('inf')))",
         "clipped(x, lambda p: U.clip_grad_norm_(p, 1.0, error_if_nonfinite=True))",
     ),
     "torch.nn.utils.clip_grad_value_": ("clipped(x, lambda p: U.clip_grad_value_(p, 0.5))",),
@@ -319,8 +321,9 @@ _POSITIVE = "y + 1, y + 1"
 _DISTRIBUTIONS = {
     "Bernoulli": "y", "Beta": _POSITIVE, "Binomial": "5, y", "Categorical": "logits=y", "Cauchy": _NORMAL, "Chi2": "y + 1",
     "ContinuousBernoulli": "y", "Dirichlet": "y + 1", "Exponential": "y + 1", "FisherSnedecor": _POSITIVE, "Gamma": _POSITIVE,
-    "Geometric": "y", "Gumbel": _NORMAL, "HalfCauchy": "y", "HalfNormal": "y", "InverseGamma": _POSITIVE, "Kumaraswamy": _POSITIVE,
-    "Laplace": _NORMAL, "LogNormal": _NORMAL, "LogisticNormal": _NORMAL, "Multinomial": "4, y", "MultivariateNormal": "y[0], spd(y)",
+    "Geometric": "y", "Gumbel": _NORMAL, "HalfCauchy": "y", "HalfNormal": "y", "InverseGamma": _POSITIVE,
+    "Kumaraswamy": _POSITIVE, "Laplace": _NORMAL, "LogNormal": _NORMAL, "LogisticNormal": _NORMAL, "Multinomial": "4, y",
+    "MultivariateNormal": "y[0], spd(y)",
     "LowRankMultivariateNormal": "y[0], y, y[0] + 1", "NegativeBinomial": "y + 1, y", "Normal": _NORMAL, "OneHotCategorical": "y",
     "OneHotCategoricalStraightThrough": "y", "Pareto": _POSITIVE, "Poisson": "y", "RelaxedBernoulli": "y.mean(), y",
     "RelaxedOneHotCategorical": "y.mean(), y", "StudentT": "y + 1", "Uniform": _NORMAL, "VonMises": _NORMAL, "Weibull": _POSITIVE,

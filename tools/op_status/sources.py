@@ -16,11 +16,11 @@ from torch.utils import _pytree as pytree
 
 from .probe import Call, Job
 
-SAMPLES = 16
+SAMPLES = 12
 """Calls measured for an operator, the most varied of its samples."""
 
-INPLACE_SAMPLES = 4
-MODULE_SAMPLES = 8
+INPLACE_SAMPLES = 3
+MODULE_SAMPLES = 5
 _DTYPES = (torch.float32, torch.int64, torch.bool, torch.complex64)
 _CPU = torch.device("cpu")
 
@@ -165,7 +165,8 @@ def _sample_call(info: Any, sample: Any, apis: tuple[str, ...], runner: Any, fun
         features.append(f"variant {info.variant_test_name}")
     return Call(
         apis, (sample.input, list(sample.args), keyword), runner(function), call_text(positional, keyword), tuple(features),
-        finish=sample.output_process_fn_grad or (lambda output: output), comparable=info.name not in _NOT_COMPARABLE and not _is_random(info),
+        finish=sample.output_process_fn_grad or (lambda output: output),
+        comparable=info.name not in _NOT_COMPARABLE and not _is_random(info),
     )  # fmt: skip
 
 

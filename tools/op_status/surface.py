@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,8 +24,8 @@ _OPERATOR_PREFIX = {
 }  # fmt: skip
 _HOST_NAMESPACES = ("torch.utils.data", "torch.optim.lr_scheduler")
 _HOST_TYPES = (
-    "device", "dtype", "Size", "Generator", "finfo", "iinfo", "layout", "memory_format", "no_grad", "enable_grad", "set_grad_enabled",
-    "inference_mode",
+    "device", "dtype", "Size", "Generator", "finfo", "iinfo", "layout", "memory_format", "no_grad", "enable_grad",
+    "set_grad_enabled", "inference_mode",
 )  # fmt: skip
 _CONSTANTS = (torch.dtype, torch.layout, torch.memory_format, float)
 
@@ -56,8 +57,9 @@ def spellings() -> dict[int, list[str]]:
 
 def _defining_name(value: Any) -> str | None:
     """Where a class or function is defined: `torch.nn.modules.conv.Conv2d`."""
-    name = f"{getattr(value, '__module__', None)}.{getattr(value, '__qualname__', None)}"
-    return name if name.startswith("torch.") and resolve_name(name) is value else None
+    module, name = getattr(value, "__module__", None) or "", getattr(value, "__qualname__", None) or ""
+    found = getattr(sys.modules.get(module), name, None)
+    return f"{module}.{name}" if module.startswith("torch.") and found is value else None
 
 
 def all_names(api: str, by_identity: dict[int, list[str]]) -> set[str]:

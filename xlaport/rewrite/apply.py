@@ -7,9 +7,11 @@ as a whole fix, never guessed.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import libcst as cst
+from libcst.metadata import CodeSpan
 
 from xlaport.analysis.build import Unparsable
 from xlaport.analysis.build import parse as parse_python
@@ -19,7 +21,7 @@ from xlaport.rewrite.ops import (
     AddPrelude, AddWithItem, EditCall, EnsureImport, InsertStatement, Op, RemoveDecorator, RemoveImportedName, RemoveStatement,
     RemoveWithItem, ReplaceExpr, ReplaceStatement, Span, UnwrapBlock, WrapExpr,
 )
-from xlaport.rewrite.spans import Located, locate
+from xlaport.rewrite.spans import Located, locate, printed
 
 STATEMENT_OPS = (RemoveStatement, ReplaceStatement, InsertStatement, UnwrapBlock, RemoveWithItem, AddWithItem, RemoveImportedName)
 
@@ -38,28 +40,29 @@ def apply(text: str, fixes: list[tuple[Op, ...]], known_imports: dict[str, str])
     `known_imports` maps an alias of the target profile to its import statement.
     Raises `NotRewritable`, also for a result that would not parse (a bug of a rule).
     """
-    module = parse(text)
+    module, positions = parse(text)
     spans = {span for fix in fixes for op in fix for span in spans_of(op)}
-    located = locate(module, spans)
+    located = locate(module, text, positions, spans)
     refused = frozenset(index for index, fix in enumerate(fixes) if not all(is_located(op, located) for op in fix))
     accepted, clashing = without_clashes([(index, fix) for index, fix in enumerate(fixes) if index not in refused], located)
     plan = plan_edits(accepted, located)
     result = module.visit(_Surgeon(plan, located, module.config_for_parsing))
     wanted = [op.alias for fix in without_swallowed(accepted) for op in fix if isinstance(op, EnsureImport)]
     preludes = [op.code for fix in accepted for op in fix if isinstance(op, AddPrelude)]
-    result = imports.add(result, wanted, preludes, known_imports)
-    check_parses(result.code)
-    return Applied(result.code, refused | clashing)
+    new_text = imports.add(result, text, wanted, preludes, known_imports).code
+    check_parses(new_text)
+    return Applied(new_text, refused | clashing)
 
 
-def parse(text: str) -> cst.Module:
+def parse(text: str) -> tuple[cst.Module, Mapping[cst.CSTNode, CodeSpan]]:
     try:
         module = cst.parse_module(text)
     except (cst.ParserSyntaxError, RecursionError) as error:
         raise NotRewritable(f"libcst cannot parse it: {str(error).splitlines()[0]}") from None
-    if module.code != text:
+    code, positions = printed(module)
+    if code != text:
         raise NotRewritable("libcst does not reproduce it byte for byte (form feed or bare carriage return)")
-    return module
+    return module, positions
 
 
 def spans_of(op: Op) -> list[Span]:

@@ -11,7 +11,7 @@ from xlaport.rewrite import templates
 USES_DEVICE = re.compile(r"\bdevice\b|\.cuda\(|\.to\(|__name__|\bmain\(")
 
 
-def add(module: cst.Module, aliases: list[str], preludes: list[str], known: dict[str, str]) -> cst.Module:
+def add(module: cst.Module, text: str, aliases: list[str], preludes: list[str], known: dict[str, str]) -> cst.Module:
     """Import each alias once, after the last import of torch; preludes follow the imports.
 
     `known` maps an alias to its statement. What the file already imports at module level is left.
@@ -19,7 +19,7 @@ def add(module: cst.Module, aliases: list[str], preludes: list[str], known: dict
     present = {alias for alias in known if is_imported(module, alias, known[alias])}
     wanted = [alias for alias in known if alias in set(aliases) and alias not in present]
     codes = [known[alias] for alias in wanted]
-    starts = [code for code in dict.fromkeys(preludes) if not is_present(module, code)]
+    starts = [code for code in dict.fromkeys(preludes) if not is_present(text, code)]
     if not codes and not starts:
         return module
     config = module.config_for_parsing
@@ -69,9 +69,9 @@ def binds(statement, alias: str, wanted: str, blank: cst.Module) -> bool:
     return False
 
 
-def is_present(module: cst.Module, code: str) -> bool:
+def is_present(text: str, code: str) -> bool:
     """The prelude's last line already stands in the file."""
-    return code.strip().splitlines()[-1] in module.code
+    return code.strip().splitlines()[-1] in text
 
 
 def place_of_imports(body) -> int:
