@@ -40,6 +40,20 @@ IDIOMS = (
     "assert {cuda}.is_available()",
     "y{i} = x.is_cuda or {cuda}.device_count() > 1",
     "{cuda}.set_device({i})",
+    "with {torch}.no_grad(), {autocast}(dtype={torch}.float16):\n    z{i} = f()",
+    "def h{i}(x, device={torch}.device('cuda')):\n    return [y.to(device) for y in x if y.is_cuda]",
+    "class C{i}:\n    device = 'cuda'\n    def f(self, x):\n        return x.to(self.device).type({torch}.FloatTensor)",
+    "l{i} = {torch}.utils.data.DataLoader(d, 4, pin_memory={cuda}.is_available())",
+    "g{i} = lambda x: x.cuda(non_blocking=True)",
+    "c{i} = {torch}.load('f', map_location=lambda s, l: s.cuda())",
+    "if flag{i}:\n    a = 1\nelif {cuda}.is_available():\n    a = q.cuda()\nelse:\n    a = q",
+    "m{i} = {torch}.compile({nn}.Linear(1, 1)).half()",
+    "n{i} = {{'cuda': 1}}['cuda' if {cuda}.is_available() else 'cpu']",
+    "print('%d MB' % ({cuda}.memory_allocated() // 2 ** 20), f'{{{torch}.ones(1).cuda()!r:>9}}')",
+    "while {cuda}.device_count() > 1 and not done:\n    {cuda}.synchronize(); done = f()",
+    "d{i} = f'cuda:{{rank}}'\nx = {torch}.ones(1).to(d{i})",
+    "{torch}.set_default_tensor_type({cuda}.FloatTensor)",
+    "opt{i} = {torch}.optim.AdamW(p, fused=True)\nfor b in l:\n    loss = f(b)\n    loss.backward()\n    print(loss.item())\n    opt{i}.step()",
 )
 ON_DEVICE = IDIOMS[0]
 """The last statement of every program: a program that never speaks of a device is left alone."""
@@ -180,6 +194,43 @@ def test_comments_and_blank_lines_do_not_matter(idioms, data):
     noisy = "\n".join(lines) + data.draw(st.sampled_from(["\n", "", "\n\n\n# end\n"]))
     assert codes(noisy) == codes(text)
     assert tree(migrated(noisy)) == tree(migrated(text))
+
+
+@CHECK
+@given(bodies, headers)
+def test_statements_may_share_lines(idioms, header):
+    text = f"{header}\n{compact(body(idioms, HEADERS[header]))}"
+    assert tree(text) == tree(source(idioms, header))
+    assert codes(text) == codes(source(idioms, header))
+    assert tree(migrated(text)) == tree(migrated(source(idioms, header)))
+
+
+def compact(text: str) -> str:
+    """Simple statements joined by semicolons, and a block of nothing else put behind its colon."""
+    lines: list[str] = []
+    for line in text.splitlines():
+        previous = lines[-1] if lines else ""
+        if is_simple(line) and is_simple(previous) and indent(line) == indent(previous):
+            lines[-1] += "; " + line.strip()
+        else:
+            lines.append(line)
+    folded: list[str] = []
+    for number, line in enumerate(lines):
+        following = lines[number + 1] if number + 1 < len(lines) else ""
+        opening = folded[-1] if folded else ""
+        if is_simple(line) and opening.endswith(":") and indent(line) > indent(opening) >= indent(following):
+            folded[-1] += " " + line.strip()
+        else:
+            folded.append(line)
+    return "\n".join(folded) + "\n"
+
+
+def is_simple(line: str) -> bool:
+    return bool(line) and not line.endswith(":") and not line.lstrip().startswith("@")
+
+
+def indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
 
 
 # -- the edits

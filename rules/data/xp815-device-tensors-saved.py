@@ -4,12 +4,13 @@ import ast
 import re
 
 from xlaport.analysis.checkpoints import Written
-from xlaport.analysis.values import last_name, reaching
+from xlaport.analysis.values import guess_by_name, last_name, reaching
 from xlaport.ruleset.api import Context, Kind, Mode, syntax
 
 NOT_TAKEN = ("pickle_module", "pickle_protocol", "_use_new_zipfile_serialization", "_disable_byteorder_record")
 """Keywords `xm.save` does not have."""
 
+SAVERS = frozenset({"torch.save", "torch_xla.core.xla_model.save"})
 SYNCS = ("torch_xla.sync", "torch.cuda.synchronize", "torch_xla.core.xla_model.mark_step")
 RANK = re.compile(r"rank|is_main|is_master|master_process|main_process|is_primary|ordinal")
 
@@ -21,7 +22,7 @@ def check(context: Context):
     synced: set[ast.If] = set()
     for call in context.calls("torch.save"):
         saved, target = arguments(call)
-        if saved is None or syntax.is_dead(call) or written.whole_objects(saved):
+        if saved is None or is_memory(context, target) or syntax.is_dead(call) or written.whole_objects(saved):
             continue  # XP816 speaks of whole objects
         if written.holds_tensors(saved):
             ops = saved_from_host(context, call, saved, target) + nothing_pending(context, call, synced)
@@ -36,16 +37,15 @@ def guarded_calls(context: Context, synced: set[ast.If]):
         guard = rank_guard(context, call)
         if guard is None or guard in synced or follows_sync(context, guard) or syntax.is_dead(call):
             continue
-        if any(saves(function, values.names) for function, values in context.values.functions_called(call)):
+        if any(saves_file(function, values.names) for function, values in context.values.functions_called(call)):
             ops = nothing_pending(context, call, synced)
             yield context.finding(call, "xm.save starts what is pending, here in one process only", ops)
 
 
-def saves(function: ast.AST, names) -> bool:
-    return any(
-        isinstance(node, ast.Call) and not {"torch.save", "torch_xla.core.xla_model.save"}.isdisjoint(names.qualified(node.func))
-        for node in ast.walk(function)
-    )
+def saves_file(function: ast.AST, names) -> bool:
+    calls = [node for node in ast.walk(function) if isinstance(node, ast.Call)]
+    in_memory = any("io.BytesIO" in names.qualified(call.func) for call in calls)
+    return not in_memory and any(SAVERS.intersection(names.qualified(call.func)) for call in calls)
 
 
 def arguments(call: ast.Call) -> tuple[ast.expr | None, ast.expr | None]:
@@ -77,21 +77,30 @@ def nothing_pending(context: Context, call: ast.Call, synced: set[ast.If]):
 
 
 def is_own_file(context: Context, target: ast.expr) -> bool:
-    """A file name with the process's number in it, or memory."""
-    if isinstance(target, ast.Name):
-        reached = reaching(context.names.bindings(target), target)
-        values = [binding.value for binding in reached if binding.how == "assign" and binding.value is not None]
-        return any(names_rank(context, value) or is_memory(context, value) for value in values)
-    return names_rank(context, target) or is_memory(context, target)
+    """A file name with the process's number in it."""
+    return any(names_rank(context, value) for value in values_of(context, target))
 
 
-def is_memory(context: Context, node: ast.expr) -> bool:
-    return isinstance(node, ast.Call) and context.refers(node.func, "io.BytesIO")
+def is_memory(context: Context, target: ast.expr | None) -> bool:
+    """Objects are written into memory to be sent or copied, by a process that reads them back itself."""
+    return target is not None and any(
+        isinstance(value, ast.Call) and context.refers(value.func, "io.BytesIO") for value in values_of(context, target)
+    )
+
+
+def values_of(context: Context, node: ast.expr) -> list[ast.expr]:
+    """An expression itself, or what a variable was given before."""
+    if not isinstance(node, ast.Name):
+        return [node]
+    reached = reaching(context.names.bindings(node), node)
+    return [binding.value for binding in reached if binding.how == "assign" and binding.value is not None]
 
 
 def names_rank(context: Context, node: ast.expr) -> bool:
     parts = (part for part in ast.walk(node) if isinstance(part, (ast.Name, ast.Attribute)))
-    return any(Kind.RANK in context.values.guess(part) or last_name(part).endswith("rank") for part in parts)
+    return any(
+        Kind.RANK in context.values.kind(part) | guess_by_name(last_name(part)) or last_name(part).endswith("rank") for part in parts
+    )
 
 
 def rank_guard(context: Context, call: ast.Call) -> ast.If | None:

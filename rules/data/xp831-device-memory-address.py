@@ -2,6 +2,7 @@
 
 import ast
 
+from xlaport.analysis.project import DEVICE_WORDS
 from xlaport.ruleset.api import Context, Danger, syntax
 
 ADDRESSES = frozenset({"data_ptr", "__cuda_array_interface__"})
@@ -12,10 +13,13 @@ EXCHANGES = (
 
 
 def check(context: Context):
-    if not context.on_device:
-        return
+    if not context.on_device or not DEVICE_WORDS.search(context.module.source.text):
+        return  # tensors of a file that never speaks of a device are taken for the host's
+    seen: set[ast.stmt] = set()
     for node in context.facts.of(ast.Attribute):
-        if node.attr in ADDRESSES and not syntax.is_dead(node):
+        statement = syntax.statement_of(node)
+        if node.attr in ADDRESSES and statement not in seen and not syntax.is_dead(node):
+            seen.add(statement)
             yield context.finding(node, f"`{node.attr}` says nothing about a tensor of XLA")
     for call in context.calls(*EXCHANGES):
         if not syntax.is_dead(call):

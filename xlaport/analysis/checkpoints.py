@@ -183,7 +183,7 @@ class Written:
             return True
         if kind & Kind.TENSOR:
             return self.near_device or None
-        return True if STATE_NAME.search(last_name(node)) else None
+        return True if self.near_device and STATE_NAME.search(last_name(node)) else None
 
     def _sources(self, node: ast.Name | ast.Attribute) -> Iterator[tuple[Written, ast.expr]]:
         """Expressions an object comes from, each with its module: assignments, items stored into it, arguments of callers."""

@@ -10,7 +10,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from xlaport import config, engine, files, projectfiles
+from xlaport import config, engine, files, residue, projectfiles
 from xlaport.analysis.project import Project
 from xlaport.engine import FileChange, Selection
 from xlaport.errors import UserError
@@ -140,7 +140,7 @@ def outcome(change: FileChange) -> FileOutcome:
 
 
 def is_kept_name(finding: Finding) -> bool:
-    return not finding.is_idiom and finding.code not in {engine.SYNTAX_CODE, engine.CRASH_CODE}
+    return finding.code == residue.KEPT_CODE
 
 
 def notes(outcomes: list[FileOutcome]) -> tuple[str, ...]:

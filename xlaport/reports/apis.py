@@ -10,7 +10,7 @@ from xlaport.analysis.project import Module, Project
 from xlaport.reports.model import ApiUse
 
 LOOKED_AT = ("torch.", "torchvision.ops.")
-LEFT_OUT = ("torch.cuda", "torch.distributed", "torch.utils", "torch.optim", "torch.backends", "torch.amp", "torch.autograd", "torch.jit", "torch.hub", "torch.multiprocessing", "torch.profiler", "torch.accelerator", "torch.device")
+LEFT_OUT = ("torch.cuda", "torch.distributed", "torch.utils", "torch.optim", "torch.backends", "torch.amp", "torch.autograd", "torch.jit", "torch.hub", "torch.multiprocessing", "torch.profiler", "torch.accelerator", "torch.device", "torch.load", "torch.save", "torch.compile")
 
 
 def used(project: Project) -> tuple[ApiUse, ...]:
@@ -39,7 +39,9 @@ def status_of(table, name: str, count: int, first: str) -> ApiUse | None:
     found = table.lookup(name)
     if found is None:
         return ApiUse(name, "unknown", "not measured", count, first) if is_operation(name) else None
-    return ApiUse(name, found.status, found.detail, count, first)
+    if found.status is opstatus.Status.HOST:
+        return None
+    return ApiUse(name, found.status.value, found.detail, count, first)
 
 
 def is_operation(name: str) -> bool:

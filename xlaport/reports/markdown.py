@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from difflib import SequenceMatcher
@@ -180,7 +181,7 @@ def apis(report: Report) -> Iterator[str]:
 
 
 def api_order(status: str) -> int:
-    order = ("error", "fallback", "partial", "unknown")
+    order = ("error", "fallback", "sync", "partial", "unknown")
     return order.index(status) if status in order else len(order)
 
 
@@ -228,7 +229,9 @@ def place(finding: Finding) -> str:
 
 
 def sentence(text: str) -> str:
-    return text[:1].upper() + text[1:].rstrip(".") + "."
+    """With a capital and a full stop; a name such as `torch.load` keeps its first letter."""
+    first = text.split(" ", 1)[0]
+    return (text if re.search(r"[._(]", first) else text[:1].upper() + text[1:]).rstrip(".") + "."
 
 
 def cell(text: str) -> str:
