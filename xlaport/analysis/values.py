@@ -385,6 +385,9 @@ class Values:
             source = source.args[0]
         elif isinstance(source, ast.Call) and last_name(source.func) == "range":
             return Kind.INT
+        plural = guess_by_name(last_name(source)) & (Kind.OPTIMIZER | Kind.SCHEDULER)
+        if plural:
+            return plural  # `for o in self.optimizers:`
         if Kind.LOADER in self.guess(source):
             return Kind.UNKNOWN  # a batch: a tensor on the host, a list, a dict
         return Kind.TENSOR if Kind.TENSOR in self.kind(source) else Kind.UNKNOWN
