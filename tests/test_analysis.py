@@ -454,6 +454,35 @@ STEPS = {
             loss.backward()
             optimizer.step()  # ends
         """,
+    "a branch that continues, below another": """
+        for x in loader:
+            if train:
+                if warm:
+                    loss.backward()
+                    optimizer.step()  # ends
+                    continue
+                loss.backward()
+                optimizer.step()  # ends
+        """,
+    "steps before a branch that continues": """
+        for x in loader:
+            if train:
+                loss.backward()
+                a_optimizer.step()  # step
+                b_optimizer.step()  # ends
+                continue
+            print(x)
+        """,
+    "a choice in an expression": """
+        for x in loader:
+            loss.backward()
+            scaler.step(optimizer) if amp else optimizer.step()  # ends
+        """,
+    "a step that an expression may skip": """
+        for x in loader:  # loop
+            loss.backward()
+            optimizer.step() if ok else None  # step
+        """,
     "optimizers in a dict": """
         for x in loader:
             loss.backward()

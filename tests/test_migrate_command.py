@@ -19,6 +19,9 @@ from support import program
 import xlaport
 from xlaport import cli, engine, files
 from xlaport.commands import migrate
+from xlaport.findings import Grade
+from xlaport.ruleset import load
+from xlaport.ruleset.examples import blocks_of
 
 CUDA = program("""
     import torch
@@ -74,7 +77,8 @@ def git(folder: Path, *arguments: str) -> subprocess.CompletedProcess:
 
 def environment(**more: str) -> dict[str, str]:
     root = str(Path(xlaport.__file__).parents[1])
-    return {**os.environ, "PYTHONPATH": root, "PYTHONDONTWRITEBYTECODE": "1", **more}
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    return {**inherited, "PYTHONPATH": root, "PYTHONDONTWRITEBYTECODE": "1", **more}
 
 
 def start(*arguments: object, code: str = "", **options) -> subprocess.Popen:
@@ -309,10 +313,6 @@ def test_safe_only_leaves_required_edits(tmp_path, capsys):
 
 def unsafe_rule() -> str:
     """A rule whose edits are unsafe, and a text it finds: any will do."""
-    from xlaport.findings import Grade
-    from xlaport.ruleset import load
-    from xlaport.ruleset.examples import blocks_of
-
     rule = next(rule for rule in load.builtin() if rule.grade is Grade.UNSAFE)
     return next(block.text for block in blocks_of(rule.path) if block.kind == "before")
 
@@ -789,6 +789,18 @@ def test_the_module_runs(src):
     done = subprocess.run([sys.executable, "-m", "xlaport", "migrate", str(src)], capture_output=True, text=True, env=environment())
     assert done.returncode == 0
     assert "4 converted" in done.stdout
+
+
+def test_an_installation_without_rules_says_so(src, capsys, monkeypatch, tmp_path):
+    monkeypatch.setattr(load, "rules_folder", lambda: tmp_path / "none")
+    load.builtin.cache_clear()
+    engine.ruleset.cache_clear()
+    try:
+        assert run(src) == 2
+    finally:
+        load.builtin.cache_clear()
+    assert one_error_line(capsys.readouterr().err)
+    assert (src / "train.py").read_text() == CUDA
 
 
 # -- what is imported

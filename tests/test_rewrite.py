@@ -49,6 +49,8 @@ def replaced(text: str, piece: str, template: str, **holes: str) -> str:
         ("x = a.cuda()\n", "a.cuda()", "{r}.to(d)", {"r": "a"}, "x = a.to(d)\n"),
         ("f(a . cuda( ) )  # cuda\n", "a . cuda( )", "{r}.to(d)", {"r": "a"}, "f(a.to(d) )  # cuda\n"),
         ("x = (a + b).cuda()\n", "(a + b).cuda()", "{r}.to(d)", {"r": "(a + b)"}, "x = (a + b).to(d)\n"),
+        ("x = a \\\n    .cuda() \\\n    .b()\n", "a \\\n    .cuda()", "{r}.to(d)", {"r": "a"}, "x = a \\\n    .to(d) \\\n    .b()\n"),
+        ("x = (a  # first\n     .cuda()  # second\n     )\n", "a  # first\n     .cuda()", "{r}.to(d)", {"r": "a"}, "x = (a  # first\n     .to(d)  # second\n     )\n"),
         ("x = (a).cuda()\n", "(a).cuda()", "{r}.to(d)", {"r": "a"}, "x = (a).to(d)\n"),
         ("y = (\n    a\n    .cuda()  # why\n)\n", "a\n    .cuda()", "b", {}, "y = (\n    b  # why\n)\n"),
         ("é = 'ö'; x = ü.cuda()\n", "ü.cuda()", "{r}.to(d)", {"r": "ü"}, "é = 'ö'; x = ü.to(d)\n"),
@@ -299,6 +301,11 @@ def removed(text: str, *pieces: str) -> str:
         ("if f(x):\n    gone()\nb\n", ["gone()"], "if f(x):\n    pass\nb\n"),
         ("def f():\n    if x:\n        gone()\n", ["gone()"], "def f():\n    pass\n"),
         ("if a:\n    if x:\n        gone()\nb\n", ["gone()"], "b\n"),
+        # so do a `try` that has nothing left to fail, and an `else` without comments
+        ("try:\n    gone()\nexcept E:\n    c\nb\n", ["gone()"], "b\n"),
+        ("try:\n    gone()\nexcept E:\n    c\nelse:\n    b\n", ["gone()"], "try:\n    pass\nexcept E:\n    c\nelse:\n    b\n"),
+        ("if x:\n    a\nelse:\n    gone()\nb\n", ["gone()"], "if x:\n    a\nb\n"),
+        ("if x:\n    a\nelse:\n    # why\n    gone()\n", ["gone()"], "if x:\n    a\nelse:\n    pass\n    # why\n"),
     ],
 )
 def test_statements_are_removed(text, pieces, expected):
@@ -484,7 +491,7 @@ def test_a_decorator_and_the_body_change_together():
         ("import gone.b, a\n", "gone.b", "import a\n"),
         ("import m.b as gone\nx\n", "gone", "x\n"),
         ("import a; from m import gone\n", "gone", "import a\n"),
-        ("try:\n    from m import gone\nexcept ImportError:\n    pass\n", "gone", "try:\n    pass\nexcept ImportError:\n    pass\n"),
+        ("try:\n    from m import gone\nexcept ImportError:\n    pass\na\n", "gone", "a\n"),
         ("if x: from m import gone\n", "gone", "if x: pass\n"),
         ("def f():\n    from m import gone\n    a\n", "gone", "def f():\n    a\n"),
         ("# why\nfrom m import gone  # noqa\n\nx\n", "gone", "# why\n\nx\n"),

@@ -10,7 +10,8 @@ Two sources, both of the installed torch_xla; nothing is written by hand:
 - the dispatcher's registrations, for every aten overload, and for the public functions no call was found for.
 
 It takes about 20 minutes on two cores. `--only NAME ...` measures the operators, modules or APIs whose name contains a
-NAME and prints the entries instead of writing them; with `--forms`, of `forms.py` only, which needs no `expecttest`.
+NAME and prints the entries instead of writing them (`--update` puts them into the committed table); with `--forms`,
+of `forms.py` only, which needs no `expecttest`.
 """
 
 from __future__ import annotations
@@ -141,9 +142,23 @@ def all_jobs() -> list[probe.Job]:
     return [*sources.operator_jobs(), *sources.module_jobs(), *sources.optimizer_jobs(), *forms.form_jobs()]
 
 
-def print_entries(jobs: list[probe.Job], parallel: int, limit: float) -> None:
-    entries = measured_entries(measure(jobs, parallel, limit))
+def print_entries(entries: dict[str, dict[str, Any]]) -> None:
     print("\n".join(json.dumps({"api": api, **entry}) for api, entry in sorted(entries.items())))
+
+
+def updated(old: dict[str, Any], entries: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """The committed table with `entries` in the place of what it said of these APIs."""
+    replaced = [entry for entry in old["apis"] if entries.keys() & set(entry["names"])]
+    narrower = {name for entry in replaced for name in entry["names"] if name in entries and _loses(entry, entries[name])}
+    new = {api: entry for api, entry in entries.items() if api not in narrower}
+    kept = [entry for entry in old["apis"] if not new.keys() & set(entry["names"])]
+    flat = {name: {key: value for key, value in entry.items() if key != "names"} for entry in kept for name in entry["names"]}
+    return {**old, "apis": named_entries({**flat, **new})}
+
+
+def _loses(old: dict[str, Any], new: dict[str, Any]) -> bool:
+    """Whether the new entry lacks a table of calls the old one was measured with."""
+    return not set(old["source"].split("+")) <= {*new["source"].split("+"), "dispatcher", "torch"}
 
 
 def _wrapped(names: list[str]) -> str:
@@ -172,13 +187,19 @@ def main() -> None:
     parser.add_argument("--limit", type=float, default=120, help="seconds a single call may take")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="measure these and print, without writing")
     parser.add_argument("--forms", action="store_true", help="with --only: look in forms.py only")
+    parser.add_argument("--update", action="store_true", help="with --only: put what was measured into the table")
     options = parser.parse_args()
-    if options.only:
-        jobs = forms.form_jobs() if options.forms else all_jobs()
-        chosen = [job for job in jobs if any(name in job.name for name in options.only)]
-        print_entries(chosen, options.jobs, options.limit)
+    if not options.only:
+        data_path().write_text(dumped(table(options.jobs, options.limit)), encoding="utf-8")
         return
-    data_path().write_text(dumped(table(options.jobs, options.limit)), encoding="utf-8")
+    jobs = forms.form_jobs() if options.forms else all_jobs()
+    chosen = [job for job in jobs if any(name in job.name for name in options.only)]
+    entries = measured_entries(measure(chosen, options.jobs, options.limit))
+    if options.update:
+        old = json.loads(data_path().read_text(encoding="utf-8"))
+        data_path().write_text(dumped(updated(old, entries)), encoding="utf-8")
+    else:
+        print_entries(entries)
 
 
 if __name__ == "__main__":

@@ -148,6 +148,7 @@ def migrate(
     paths = [path for path in project.sources if path.suffix == ".py"]
     changes = {path: FileChange(project.sources[path], project.sources[path]) for path in paths}
     pending = paths
+    settled = False
     for number in range(MAX_PASSES):
         found = {}
         for path in pending:
@@ -177,9 +178,10 @@ def migrate(
                 edited.append(path)
             remaining = tuple(f for f in found[path] if f not in done)
             changes[path] = replace(change, remaining=remaining, held=held)
-        if not edited:
+        if not edited and settled:
             return changes
-        pending = edited
+        settled = not edited  # a last look at every changed file: an edit elsewhere may have freed an import here
+        pending = edited or [path for path in paths if changes[path].applied]
     raise AssertionError(f"edits still change {[str(p) for p in pending]} after {MAX_PASSES} passes")
 
 

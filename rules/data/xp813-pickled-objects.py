@@ -13,7 +13,7 @@ def check(context: Context):
     keys = None
     for call in context.calls("torch.load"):
         names = {keyword.arg for keyword in call.keywords}
-        if names & {"weights_only", None} or syntax.is_dead(call):
+        if names & {"weights_only", None} or are_named(context, call) or syntax.is_dead(call):
             continue
         uses = list(checkpoints.uses_of_loaded(call, context.module))
         if any(map(checkpoints.is_used_as_module, uses)) or unpacks_objects(call):
@@ -24,6 +24,16 @@ def check(context: Context):
             keys = checkpoints.keys_with_objects(context.module, context.project)
         if taken and taken & keys:
             yield finding_for(context, call, "the checkpoint holds the program's options or a whole module, which torch.load refuses since 2.6")
+
+
+def are_named(context: Context, call: ast.Call) -> bool:
+    """Below `with torch.serialization.safe_globals([...])`, or in a file that adds classes to the safe ones."""
+    if "add_safe_globals(" in context.module.source.text:
+        return True
+    return any(
+        isinstance(item.context_expr, ast.Call) and context.refers(item.context_expr.func, "torch.serialization.safe_globals")
+        for parent in syntax.ancestors(call) if isinstance(parent, (ast.With, ast.AsyncWith)) for item in parent.items
+    )
 
 
 def finding_for(context: Context, call: ast.Call, message: str):

@@ -1,6 +1,7 @@
 """CUDA streams: an order of work that XLA derives from the graph."""
 
 import ast
+import re
 
 from xlaport.ruleset.api import Context, syntax
 
@@ -11,48 +12,103 @@ MAKERS = (
 )
 SETTERS = ("torch.cuda.set_stream", "torch.accelerator.set_stream")
 ORDERS = ("wait_stream", "record_stream", "wait_event", "record_event")
+OTHER_DEVICES = re.compile(r"\btorch\.(npu|xpu|mlu|musa|hpu|sdaa|mtia)\b")
 MANUAL = "raises without a GPU, and is handed on here: XLA has no streams, remove it and what uses it"
 
 
 def check(context: Context):
-    dropped: dict[ast.AST, str] = dict(droppable(context))
-    for node, message in dropped.items():
-        yield context.finding(node, message, context.drop(node))
-    for node in context.uses(*MAKERS, *BLOCKS, *SETTERS):
-        if node in dropped or is_inside(node, dropped) or is_annotation(node) or is_waited_for(node):
+    named = [*context.uses(*MAKERS, *BLOCKS, *SETTERS)]
+    dropped = whole_streams(context, named, {place: (message, ops) for place, message, ops in droppable(context, named)})
+    for node, (message, ops) in dropped.items():
+        yield context.finding(node, message, ops)
+    for node in named:
+        if node in dropped or is_inside(node, dropped) or is_annotation(node) or is_waited_for(node) or is_second(context, node):
             continue
         if not isinstance(node, ast.Call):
             yield context.finding(node, "a CUDA stream named without making one")
-            continue
-        yield made(context, node, dropped)
+        elif context.refers(node.func, *MAKERS):
+            yield made(context, node, dropped)
+        else:
+            yield context.finding(node, MANUAL)
 
 
-def droppable(context: Context):
-    """Blocks, settings and orders whose removal leaves the program's values as they are."""
-    for call in context.calls(*BLOCKS):
-        if isinstance(call.parent, ast.withitem) and call.parent.optional_vars is None and not syntax.is_dead(call):
-            yield call, "a block for another stream: XLA overlaps work by itself"
-    for call in context.calls(*SETTERS):
-        if isinstance(call.parent, ast.Expr) and not syntax.is_dead(call):
-            yield call, "chooses a stream: XLA has none"
+def whole_streams(context: Context, named: list[ast.expr], dropped: dict) -> dict:
+    """A stream goes with all that is done with it or stays with it: half of a prefetcher is no program."""
+    while True:
+        kept = {
+            name_of(holder) for node in named if isinstance(node, ast.Call) and context.refers(node.func, *MAKERS)
+            and not is_inside(node, dropped) and not is_second(context, node)
+            and (holder := assigned(node)[1]) is not None and is_handed_on(context, holder, dropped)
+        }
+        stuck = [place for place, (_, ops) in dropped.items() if ops is not None and mentions(place, kept)]
+        if not stuck:
+            return dropped
+        for place in stuck:
+            dropped[place] = ("goes with its stream, which is handed on in this file: XLA has no streams", None)
+
+
+def name_of(holder: ast.expr) -> str:
+    return holder.attr if isinstance(holder, ast.Attribute) else holder.id
+
+
+def mentions(place: ast.AST, names: set[str]) -> bool:
+    return any(isinstance(node, (ast.Name, ast.Attribute)) and name_of(node) in names for node in ast.walk(place))
+
+
+def droppable(context: Context, named: list[ast.expr]):
+    """(place, message, edit) of blocks, settings and orders, which do not touch the program's values."""
+    for node in named:
+        func = node.func if isinstance(node, ast.Call) else node
+        if is_second(context, node):
+            continue  # the place that gave the name is edited
+        if context.refers(func, *SETTERS) and isinstance(node.parent, ast.Expr):
+            yield node, "chooses a stream: XLA has none", context.drop(node)
+        elif context.refers(func, *BLOCKS):
+            yield block(context, node)
     for call in context.calls_of_method(*ORDERS):
-        if isinstance(call.parent, ast.Expr) and not is_own_method(context, call):
-            yield call, "an order between streams: XLA keeps the order of the graph"
+        if not isinstance(call.parent, ast.Expr) or is_own_method(context, call) or OTHER_DEVICES.search(context.text(call)):
+            continue
+        if named:
+            yield call, "an order between streams: XLA keeps the order of the graph", context.drop(call)
+        elif call.func.attr in {"wait_stream", "record_stream"}:
+            yield call, "an order between streams, which XLA does not have: remove it when the streams go", None
 
 
-def made(context: Context, call: ast.Call, dropped: dict[ast.AST, str]):
+def block(context: Context, node: ast.expr):
+    """`with torch.cuda.stream(s):` loses the block; where the block is a value, one that does nothing takes its place."""
+    message = "a block for another stream: XLA overlaps work by itself"
+    if not isinstance(node, ast.Call):
+        holder = node.parent
+        if isinstance(holder, ast.Call) and context.refers(holder.func, "functools.partial") and holder.args[0] is node:
+            return holder, message, context.replace(holder, "contextlib.nullcontext")
+        return node, message, context.replace(node, "contextlib.nullcontext")
+    if isinstance(node.parent, ast.withitem):
+        return node, message, context.drop(node) if node.parent.optional_vars is None else None
+    return node, message, context.replace(node, "contextlib.nullcontext()")
+
+
+def made(context: Context, call: ast.Call, dropped: dict):
     """A stream that is made: removed when every use of its variable goes."""
     statement, holder = assigned(call)
     if holder is None:
         return context.finding(call, MANUAL)
-    others = [use for use in uses_of(context, holder) if not is_inside(use, dropped) and not is_wait(use)]
-    if others and not all(is_none_test(use) for use in others):
+    if is_handed_on(context, holder, dropped):
         return context.finding(call, MANUAL)
+    others = other_uses(context, holder, dropped)
     ops = context.replace(call, "None") if others else context.remove(statement)
     for use in uses_of(context, holder):
         if is_wait(use):
             ops += context.replace(use.parent.parent, "{sync_wait}")
     return context.finding(call, "raises without a GPU; nothing but the order of work depends on it", ops)
+
+
+def is_handed_on(context: Context, holder: ast.expr, dropped: dict) -> bool:
+    return not all(is_none_test(use) or is_guarded(use) for use in other_uses(context, holder, dropped))
+
+
+def other_uses(context: Context, holder: ast.expr, dropped: dict) -> list[ast.expr]:
+    """Uses of a stream that are not removed with it."""
+    return [use for use in uses_of(context, holder) if not is_inside(use, dropped) and not is_wait(use)]
 
 
 def assigned(call: ast.Call) -> tuple[ast.stmt | None, ast.expr | None]:
@@ -79,8 +135,13 @@ def uses_of(context: Context, holder: ast.expr) -> list[ast.expr]:
     ]
 
 
-def is_inside(node: ast.AST, dropped: dict[ast.AST, str]) -> bool:
-    return any(parent in dropped for parent in syntax.ancestors(node))
+def is_second(context: Context, node: ast.expr) -> bool:
+    """Called through a name the file itself gave (`stream_context = partial(torch.cuda.stream, stream=s)`)."""
+    return isinstance(node, ast.Call) and context.is_second_name(node.func)
+
+
+def is_inside(node: ast.AST, dropped: dict) -> bool:
+    return any(parent in dropped and dropped[parent][1] is not None for parent in syntax.ancestors(node))
 
 
 def is_wait(use: ast.expr) -> bool:
@@ -96,6 +157,17 @@ def is_waited_for(node: ast.expr) -> bool:
 def is_none_test(use: ast.expr) -> bool:
     test = use.parent
     return isinstance(test, ast.Compare) and isinstance(test.comparators[0], ast.Constant) and test.comparators[0].value is None
+
+
+def is_guarded(use: ast.expr) -> bool:
+    """Below `if stream is not None:`."""
+    wanted = f"{ast.unparse(use)} is not None"
+    child: ast.AST = use
+    for parent in syntax.ancestors(use):
+        if isinstance(parent, ast.If) and child in parent.body and wanted in ast.unparse(parent.test):
+            return True
+        child = parent
+    return False
 
 
 def is_annotation(node: ast.expr) -> bool:

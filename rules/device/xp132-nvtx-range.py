@@ -26,10 +26,6 @@ def edit(context: Context, node: ast.expr):
         return context.drop(node) if node in getattr(node.parent, "decorator_list", ()) else None
     if isinstance(node.parent, ast.withitem) and node.parent.optional_vars is not None:
         return None
-    if isinstance(node.parent, ast.withitem) and context.refers(node.func, *RANGES) and has_fixed_name(node):
+    if isinstance(node.parent, ast.withitem) and context.refers(node.func, *RANGES) and len(node.args) == 1 and not node.keywords:
         return context.replace(node, "xp.Trace({name})", name=node.args[0])
     return context.drop(node)
-
-
-def has_fixed_name(call: ast.Call) -> bool:
-    return len(call.args) == 1 and not call.keywords and isinstance(call.args[0], ast.Constant)

@@ -5,7 +5,7 @@ import re
 
 from xlaport.ruleset.api import Context, Danger, Severity, syntax
 
-FAMILIES = ("torch.backends.cudnn.", "torch.backends.cuda.", "torch.nn.attention.sdpa_kernel")
+FAMILIES = ("torch.backends.cudnn.", "torch.backends.cuda.")
 PRECISION = re.compile(r"tf32|fp32_precision|reduced_precision|torch\.backends\.cuda\.matmul|\.conv\b|\.rnn\b")
 OF_OTHER_RULES = re.compile(r"is_built|is_flash_attention_available|can_use_")
 RAISES = "torch.backends.cuda.cufft_plan_cache"

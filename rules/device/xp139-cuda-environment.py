@@ -5,7 +5,13 @@ import re
 
 from xlaport.ruleset.api import Context, Danger, Grade, Severity, syntax
 
-VARIABLE = re.compile(r"CUDA|NCCL|CUDNN|CUBLAS|NVIDIA")
+VARIABLE = re.compile(
+    r"(CUDA|NCCL|TORCH_NCCL|CUDNN|CUBLAS|CUBLASLT|NVIDIA|NVTE|PYTORCH_CUDA|TORCH_CUDA|TORCH_CUDNN|TORCH_CUBLAS)_\w+"
+    r"|PYTORCH_NO_CUDA_MEMORY_CACHING|PYTORCH_NVML_BASED_CUDA_CHECK|TORCH_ALLOW_TF32_CUBLAS_OVERRIDE|DISABLE_ADDMM_CUDA_LT"
+)
+"""Names that NVIDIA's libraries and torch's CUDA parts read; others with these words are the program's own."""
+
+TORCH = re.compile(r"torch")
 SETTERS = {"os.environ.setdefault", "os.putenv", "os.environ.pop", "os.unsetenv", "os.environ.__setitem__"}
 READERS = {"os.environ.get", "os.getenv"}
 READ = r"(?:environ(?:\.get)?\s*[\[(]|getenv\()\s*['\"]{name}['\"](?!\s*\]\s*=[^=])|['\"]{name}['\"]\s+(?:not\s+)?in\s+(?:os\.)?environ"
@@ -13,12 +19,16 @@ READ = r"(?:environ(?:\.get)?\s*[\[(]|getenv\()\s*['\"]{name}['\"](?!\s*\]\s*=[^
 
 def check(context: Context):
     for node in context.facts.of(ast.Constant):
-        if not isinstance(node.value, str) or not VARIABLE.search(node.value) or syntax.is_dead(node):
+        if not isinstance(node.value, str) or not VARIABLE.fullmatch(node.value) or syntax.is_dead(node):
             continue
         statement = setting(context, node)
         if statement is not None:
             yield set_finding(context, node, statement)
-        elif is_reading(context, node) and not is_in_setting_of_itself(context, node):
+        elif not is_reading(context, node) or is_in_setting_of_itself(context, node):
+            continue
+        elif isinstance(node.parent.parent, ast.Dict):
+            yield context.finding(node, f"{node.value} is listed, as a fact about the machine", is_idiom=False)
+        else:
             yield context.finding(
                 node, f"{node.value} is not set on a TPU machine: decide what the program is to do without it",
                 danger=Danger.SILENT, severity=Severity.WARNING,
@@ -80,10 +90,8 @@ def is_read(context: Context, name: str) -> bool:
         return True
     pattern = re.compile(READ.replace("{name}", re.escape(name)))
     own = context.module.source.path
-    others = context.project.program(own) - {own}
-    return any(pattern.search(context.project.sources[path].text) for path in others)
+    return any(context.project.mentions(path, pattern) for path in context.project.program(own) - {own})
 
 
 def belongs_to_torch(context: Context) -> bool:
-    own = context.module.source.path
-    return any("torch" in context.project.sources[path].text for path in (own, *context.project.program(own)))
+    return context.project.program_mentions(context.module.source.path, TORCH)

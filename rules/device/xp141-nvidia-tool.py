@@ -6,6 +6,8 @@ import re
 from xlaport.ruleset.api import Context, syntax
 
 TOOL = re.compile(r"^\s*(?:sudo\s+)?(?:\S*/)?(nvidia-smi|nvcc|nsys|gpustat|nvidia-settings)\b")
+WATCH = "use tpu-info, xm.get_memory_info() or torch_xla.device_count()"
+INSTEAD = {"nvcc": "build no CUDA sources", "nsys": "profile with xp.start_trace(folder)"}
 RUNNERS = ("subprocess.", "os.system", "os.popen", "os.execv", "shutil.which", "distutils.spawn.find_executable", "sh.", "asyncio.create_subprocess")
 NAMED = re.compile(r"popen|check_output|check_call|\brun\b|system|shell|which|exec", re.IGNORECASE)
 
@@ -14,7 +16,7 @@ def check(context: Context):
     for node in context.facts.of(ast.Constant):
         tool = TOOL.match(node.value) if isinstance(node.value, str) else None
         if tool and is_command(context, node) and not syntax.is_dead(node):
-            yield context.finding(node, f"`{tool[1]}` is not on a TPU machine: use tpu-info, xm.get_memory_info() or torch_xla.device_count()")
+            yield context.finding(node, f"`{tool[1]}` is not on a TPU machine: {INSTEAD.get(tool[1], WATCH)}")
 
 
 def is_command(context: Context, node: ast.Constant) -> bool:

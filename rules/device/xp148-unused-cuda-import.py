@@ -5,26 +5,28 @@ import re
 
 from xlaport.ruleset.api import Context, syntax
 
-MODULES = (
-    "torch.cuda", "torch.backends.cudnn", "torch.backends.cuda", "nvtx", "torch.nn.attention.SDPBackend",
-    "torch.nn.attention.sdpa_kernel", "torch.nn.parallel.DistributedDataParallel", "torch.nn.parallel.DataParallel",
-    "torch.nn.DataParallel", "torch.nn.SyncBatchNorm", "torch.amp.GradScaler", "torch.profiler.ProfilerActivity", "torch_xla.amp",
+MODULES = ("torch.cuda", "torch.backends.cudnn", "torch.backends.cuda", "nvtx", "torch_xla.amp")
+WRAPPERS = (
+    "torch.nn.parallel.DistributedDataParallel", "torch.nn.parallel.DataParallel", "torch.nn.DataParallel", "torch.nn.SyncBatchNorm",
+    "torch.amp.GradScaler",
 )
+"""Not of CUDA: removed only from a file that this run has edited, so that what was unused before stays."""
 
 
 def check(context: Context):
     path = context.module.source.path
     if path.name == "__init__.py":
         return
+    modules = MODULES + (WRAPPERS if path in context.project.edited else ())
     used = names_used(context)
     for node in context.facts.of(ast.Import, ast.ImportFrom):
         for alias in node.names:
             bound = alias.asname or alias.name
-            if is_ours(node, alias) and bound.split(".")[0] not in used and not is_kept(context, node, bound):
+            if is_ours(node, alias, modules) and bound.split(".")[0] not in used and not is_kept(context, node, bound):
                 yield context.finding(node, f"`{bound}` is imported and not used", context.drop_imported(node, bound), is_idiom=False)
 
 
-def is_ours(node: ast.Import | ast.ImportFrom, alias: ast.alias) -> bool:
+def is_ours(node: ast.Import | ast.ImportFrom, alias: ast.alias, modules: tuple[str, ...]) -> bool:
     """`import torch.cuda` binds `torch`, which is another matter than the module."""
     if isinstance(node, ast.Import):
         name = alias.name
@@ -34,7 +36,7 @@ def is_ours(node: ast.Import | ast.ImportFrom, alias: ast.alias) -> bool:
         return False
     else:
         name = f"{node.module}.{alias.name}"
-    return any(name == module or name.startswith(module + ".") for module in MODULES)
+    return any(name == module or name.startswith(module + ".") for module in modules)
 
 
 def names_used(context: Context) -> set[str]:

@@ -87,7 +87,8 @@ def imports_lightning(context: Context) -> bool:
 
 
 def is_strategy(context: Context, func: ast.expr) -> bool:
-    return any(STRATEGIES.match(name) for name in context.names.qualified(func))
+    own = context.module.source.path
+    return any(STRATEGIES.match(name) and context.project.find(name, own) is None for name in context.names.qualified(func))
 
 
 def defaults(context: Context):

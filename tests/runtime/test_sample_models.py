@@ -98,6 +98,7 @@ MODELS = [
     ),
     Sample(
         "imagenet_ddp", "main.py", ("--multiprocessing-distributed", "--seed", "1"), cpu_shim=True, warm_up=EVALUATED,
+        rtol=1e-3, why="momentum and batch norm: the CPU run moves by 1e-4 when weights are perturbed by 1e-7",
     ),
     Sample("packed_lstm.py", cpu_shim=True),
     Sample(
@@ -195,11 +196,12 @@ def test_port_updates_the_same_parameters(trained: Pair) -> None:
     assert (trained.xla.changed, trained.xla.parameters) == (trained.cpu.changed, trained.cpu.parameters)
 
 
-def test_losses_agree(trained: Pair) -> None:
+def test_losses_agree(trained: Pair, record_property: Callable[[str, object], None]) -> None:
     sample = trained.sample
     assert len(trained.xla.losses) == len(trained.cpu.losses)
     assert all(map(math.isfinite, trained.xla.losses))
     found = deviations(trained.cpu.losses, trained.xla.losses)[: sample.compared]
+    record_property("largest deviation", max(found))
     assert max(found) <= sample.rtol, f"{sample.why}: {found}"
 
 

@@ -62,6 +62,9 @@ class Project:
     _found: dict[tuple[str, Path], tuple[Path, str] | None] = field(default_factory=dict, repr=False)
     _folders: dict[Path, list[str]] = field(default_factory=dict, repr=False)
     inference: Inference = field(default_factory=Inference, repr=False)
+    edited: set[Path] = field(default_factory=set, repr=False)
+    """Files that got new text since the run began."""
+
 
     def module(self, path: Path) -> Module:
         """Analyse a file of the project, or return it from memory. Raises `Unparsable`."""
@@ -136,6 +139,7 @@ class Project:
         """
         path = source.path
         self.sources[path] = source
+        self.edited.add(path)
         self._modules.pop(path, None)
         self._kept = sum(len(self.sources[kept].text) for kept in self._modules)
         self._matches = {key: value for key, value in self._matches.items() if key[0] != path}

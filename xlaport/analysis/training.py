@@ -124,10 +124,11 @@ class Training:
         for parent in ancestors(step.call):
             if parent is scope:
                 return False
-            if isinstance(parent, ast.If) and child is not parent.test:
-                other = parent.orelse if child in parent.body else parent.body
+            if isinstance(parent, (ast.If, ast.IfExp)) and child is not parent.test:
+                branch, other = branches(parent)
+                if child not in branch:
+                    branch, other = other, branch
                 covered = any(contains_in(other, sibling.call) for sibling in same)
-                branch = parent.body if child in parent.body else parent.orelse
                 trained_here = any(contains_in(branch, call) for call in self.backward_calls)
                 trained_at_all = any(contains(scope, call) for call in self.backward_calls)
                 if trained_at_all and not covered and not trained_here:
@@ -137,7 +138,7 @@ class Training:
             child = parent
         return False
 
-    def _other_step_outside(self, condition: ast.If, same: list[Step]) -> bool:
+    def _other_step_outside(self, condition: ast.If | ast.IfExp, same: list[Step]) -> bool:
         """`if i % 5 == 0: g_loss.backward(); g_optimizer.step()` beside a step of every iteration."""
         return any(not contains(condition, other.call) for other in same)
 
@@ -233,7 +234,7 @@ def contains(outer: ast.AST, node: ast.AST) -> bool:
     return outer is node or any(parent is outer for parent in ancestors(node))
 
 
-def contains_in(block: list[ast.stmt], node: ast.AST) -> bool:
+def contains_in(block: list[ast.AST], node: ast.AST) -> bool:
     return any(contains(statement, node) for statement in block)
 
 
@@ -244,20 +245,27 @@ def is_after(first: ast.AST, second: ast.AST) -> bool:
 def exclusive(first: ast.AST, second: ast.AST) -> bool:
     """In different branches of one `if`, or the first after a `continue`/`return` that closes the second's block."""
     for parent in ancestors(first):
-        if isinstance(parent, ast.If) and contains(parent, second):
-            in_body = contains_in(parent.body, first), contains_in(parent.body, second)
-            in_else = contains_in(parent.orelse, first), contains_in(parent.orelse, second)
-            return in_body[0] and in_else[1] or in_else[0] and in_body[1]
-    return leaves_iteration(second)
+        if isinstance(parent, (ast.If, ast.IfExp)) and contains(parent, second):
+            body, orelse = branches(parent)
+            if contains_in(body, first) and contains_in(orelse, second) or contains_in(orelse, first) and contains_in(body, second):
+                return True
+            break
+    return leaves_iteration(second, first)
 
 
-def leaves_iteration(node: ast.AST) -> bool:
-    """The `if` branch a node is in ends with `continue`, `return` or `raise`."""
+def branches(node: ast.If | ast.IfExp) -> tuple[list[ast.AST], list[ast.AST]]:
+    return (node.body, node.orelse) if isinstance(node, ast.If) else ([node.body], [node.orelse])
+
+
+def leaves_iteration(node: ast.AST, before: ast.AST | None = None) -> bool:
+    """The `if` branch a node is in ends with `continue`, `return` or `raise`, before another node is reached."""
     child = node
     for parent in ancestors(node):
         if isinstance(parent, (*LOOPS, *SCOPES)):
             return False
         if isinstance(parent, ast.If):
+            if before is not None and contains(parent, before):
+                return False
             block = parent.body if child in parent.body else parent.orelse
             if block and isinstance(block[-1], (ast.Continue, ast.Return, ast.Raise)):
                 return True

@@ -199,6 +199,7 @@ class _Surgeon(cst.CSTTransformer):
         if isinstance(op, WrapExpr):
             return templates.expression(op.template, {"call": updated}, self.config)
         node = templates.expression(op.template, self.filled(op), self.config)
+        node = with_dot_of(node, updated)
         if original.lpar and not node.lpar:
             return node.with_changes(lpar=updated.lpar, rpar=updated.rpar)
         return self.protected(node, original)
@@ -234,8 +235,10 @@ class _Surgeon(cst.CSTTransformer):
         return updated.with_changes(decorators=kept, lines_after_decorators=lines)
 
     def unwrap_else(self, original: cst.If, updated: cst.If) -> cst.If:
-        """`elif` branches that are unwrapped become `else`, or vanish."""
+        """`elif` branches that are unwrapped become `else`, or vanish; so does an `else` whose only statements were removed."""
         nested = original.orelse
+        if isinstance(nested, cst.Else) and id(nested.body) in self.emptied and not comments(updated.orelse.body.footer):
+            return updated.with_changes(orelse=None)
         op = self.unwrapping(nested) if isinstance(nested, cst.If) else None
         if op is None:
             return updated
@@ -273,9 +276,11 @@ class _Surgeon(cst.CSTTransformer):
         return statement in self.plan.statements or self.is_emptied(statement)
 
     def is_emptied(self, statement: cst.CSTNode) -> bool:
-        """An `if` whose only statements were removed, and whose test does nothing."""
-        if not isinstance(statement, cst.If) or statement.orelse is not None or id(statement.body) not in self.emptied:
+        """An `if` whose only statements were removed, and whose test does nothing; a `try` with nothing left to fail."""
+        if not isinstance(statement, (cst.If, cst.Try)) or statement.orelse is not None or id(statement.body) not in self.emptied:
             return False
+        if isinstance(statement, cst.Try):
+            return statement.finalbody is None
         return "(" not in cst.Module([]).code_for_node(statement.test)
 
     def edited(self, old, new) -> tuple[list[cst.EmptyLine], list[cst.BaseStatement]]:
@@ -421,6 +426,16 @@ class _Surgeon(cst.CSTTransformer):
         if all(isinstance(node, cst.BaseSmallStatement) for node in body):
             return updated.with_changes(body=with_semicolons(body, original.body[-1].semicolon))
         return cst.IndentedBlock(as_lines(body), header=updated.trailing_whitespace)
+
+
+def with_dot_of(node: cst.CSTNode, updated: cst.CSTNode) -> cst.CSTNode:
+    """`a.cuda()` that became `a.to(d)`: line breaks and comments around the dot stay as they were."""
+    if not (isinstance(node, cst.Call) and isinstance(updated, cst.Call)):
+        return node
+    new, old = node.func, updated.func
+    if isinstance(new, cst.Attribute) and isinstance(old, cst.Attribute) and new.value is old.value:
+        return node.with_changes(func=new.with_changes(dot=old.dot))
+    return node
 
 
 LOOSE = (cst.IfExp, cst.BooleanOperation, cst.Comparison, cst.UnaryOperation, cst.Lambda, cst.NamedExpr, cst.BinaryOperation)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 
+from xlaport.errors import UserError
 from xlaport.ruleset.schema import BadRule, Rule, rule_from
 
 
@@ -22,8 +23,10 @@ def rules_folder() -> Path:
 
 @lru_cache(maxsize=1)
 def builtin() -> tuple[Rule, ...]:
-    """The rules xlaport ships, sorted by code. Raises `BadRule` for a page that breaks the schema."""
+    """The rules xlaport ships, sorted by code. Raises `BadRule` for a page that breaks the schema, `UserError` without any."""
     pages = sorted(path for path in rules_folder().rglob("*.md") if path.parent.name != "errors")
+    if not pages:
+        raise UserError(f"{rules_folder()}: holds no rules; install xlaport again")
     rules = sorted((load(path) for path in pages), key=lambda rule: rule.code)
     for first, second in zip(rules, rules[1:]):
         if first.code == second.code:
