@@ -47,7 +47,7 @@ def replaced(text: str, piece: str, template: str, **holes: str) -> str:
     "text, piece, template, holes, expected",
     [
         ("x = a.cuda()\n", "a.cuda()", "{r}.to(d)", {"r": "a"}, "x = a.to(d)\n"),
-        ("f(a . cuda( ) )  # cuda\n", "a . cuda( )", "{r}.to(d)", {"r": "a"}, "f(a.to(d) )  # cuda\n"),
+        ("f(a . cuda( ) )  # cuda\n", "a . cuda( )", "{r}.to(d)", {"r": "a"}, "f(a . to(d) )  # cuda\n"),
         ("x = (a + b).cuda()\n", "(a + b).cuda()", "{r}.to(d)", {"r": "(a + b)"}, "x = (a + b).to(d)\n"),
         ("x = a \\\n    .cuda() \\\n    .b()\n", "a \\\n    .cuda()", "{r}.to(d)", {"r": "a"}, "x = a \\\n    .to(d) \\\n    .b()\n"),
         ("x = (a  # first\n     .cuda()  # second\n     )\n", "a  # first\n     .cuda()", "{r}.to(d)", {"r": "a"}, "x = (a  # first\n     .to(d)  # second\n     )\n"),

@@ -3,6 +3,7 @@
 import ast
 import re
 
+from xlaport.analysis.training import exclusive
 from xlaport.ruleset.api import Context, syntax
 
 BLOCKS = ("torch.cuda.stream", "torch.cuda.StreamContext")
@@ -22,7 +23,8 @@ def check(context: Context):
     for node, (message, ops) in dropped.items():
         yield context.finding(node, message, ops)
     for node in named:
-        if node in dropped or is_inside(node, dropped) or is_annotation(node) or is_waited_for(node) or is_second(context, node):
+        spoken_of = node in dropped or any(parent in dropped for parent in syntax.ancestors(node))
+        if spoken_of or is_annotation(node) or is_waited_for(node) or is_second(context, node):
             continue
         if not isinstance(node, ast.Call):
             yield context.finding(node, "a CUDA stream named without making one")
@@ -33,26 +35,15 @@ def check(context: Context):
 
 
 def whole_streams(context: Context, named: list[ast.expr], dropped: dict) -> dict:
-    """A stream goes with all that is done with it or stays with it: half of a prefetcher is no program."""
-    while True:
-        kept = {
-            name_of(holder) for node in named if isinstance(node, ast.Call) and context.refers(node.func, *MAKERS)
-            and not is_inside(node, dropped) and not is_second(context, node)
-            and (holder := assigned(node)[1]) is not None and is_handed_on(context, holder, dropped)
-        }
-        stuck = [place for place, (_, ops) in dropped.items() if ops is not None and mentions(place, kept)]
-        if not stuck:
-            return dropped
-        for place in stuck:
-            dropped[place] = ("goes with its stream, which is handed on in this file: XLA has no streams", None)
-
-
-def name_of(holder: ast.expr) -> str:
-    return holder.attr if isinstance(holder, ast.Attribute) else holder.id
-
-
-def mentions(place: ast.AST, names: set[str]) -> bool:
-    return any(isinstance(node, (ast.Name, ast.Attribute)) and name_of(node) in names for node in ast.walk(place))
+    """The streams of a file go with all that is done with them, or all stay: half of a prefetcher is no program."""
+    for node in named:
+        if not isinstance(node, ast.Call) or not context.refers(node.func, *MAKERS) or is_inside(node, dropped) or is_second(context, node):
+            continue
+        _, holder = assigned(node)
+        if holder is not None and is_handed_on(context, holder, dropped):
+            message = "goes with a stream that this file hands on: XLA has no streams"
+            return {place: (message, None) for place in dropped}
+    return dropped
 
 
 def droppable(context: Context, named: list[ast.expr]):
@@ -68,7 +59,7 @@ def droppable(context: Context, named: list[ast.expr]):
     for call in context.calls_of_method(*ORDERS):
         if not isinstance(call.parent, ast.Expr) or is_own_method(context, call) or OTHER_DEVICES.search(context.text(call)):
             continue
-        if named:
+        if any(not is_annotation(node) for node in named):
             yield call, "an order between streams: XLA keeps the order of the graph", context.drop(call)
         elif call.func.attr in {"wait_stream", "record_stream"}:
             yield call, "an order between streams, which XLA does not have: remove it when the streams go", None
@@ -131,7 +122,7 @@ def uses_of(context: Context, holder: ast.expr) -> list[ast.expr]:
     return [
         node for node in context.facts.of(ast.Name)
         if node.id == holder.id and isinstance(node.ctx, ast.Load)
-        and any(id(binding) in bound for binding in context.names.bindings(node))
+        and any(id(binding) in bound for binding in context.names.bindings(node)) and not exclusive(node, holder)
     ]
 
 

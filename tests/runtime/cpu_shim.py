@@ -12,7 +12,8 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-TYPE_NAMES = {f"torch.cuda.{name}Tensor": f"torch.{name}Tensor" for name in ("Float", "Double", "Half", "Long", "Int", "Bool")}
+KINDS = ("Float", "Double", "Half", "Long", "Int", "Bool")
+TYPE_NAMES = {f"torch.cuda.{kind}Tensor": f"torch.{kind}Tensor" for kind in KINDS}
 
 
 class CpuEvent:
@@ -83,9 +84,8 @@ def install() -> None:
     """Replace CUDA in this process, in its main thread."""
     for name, value in REPLACEMENTS.items():
         setattr(torch.cuda, name, value)
-    for cuda_name, cpu_name in TYPE_NAMES.items():
-        name = cuda_name.rpartition(".")[2]
-        setattr(torch.cuda, name, getattr(torch, cpu_name.rpartition(".")[2]))
+    for kind in KINDS:
+        setattr(torch.cuda, f"{kind}Tensor", getattr(torch, f"{kind}Tensor"))
     redirect_load()
     redirect_distributed()
     CudaOnCpu().__enter__()

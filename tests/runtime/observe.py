@@ -2,8 +2,8 @@
 
     python observe.py --out r.json [--cpu-shim] train.py --steps 20
 
-The program runs as it would for anyone: as `python train.py ...`, with `watch.py` brought in by `sitecustomize.py`, also
-in processes that it starts. With --cpu-shim its CUDA calls become CPU ones (`cpu_shim.py`).
+The program runs as it would for anyone: as `python train.py ...`, with `watch.py` brought in by `sitecustomize.py`,
+also in processes that it starts. With --cpu-shim its CUDA calls become CPU ones (`cpu_shim.py`).
 """
 
 from __future__ import annotations

@@ -143,6 +143,9 @@ STALE_OPTIMIZER = """
 """
 
 
+FRESH_OPTIMIZER = STALE_OPTIMIZER.replace("    optimizer =", "    model.to('xla')\n    optimizer =")
+
+
 def test_port_that_does_not_train_shows(run) -> None:
     seen = run(STALE_OPTIMIZER, env=XLA_CPU)
     assert seen.exit_code == 0, seen.errors
@@ -151,8 +154,7 @@ def test_port_that_does_not_train_shows(run) -> None:
 
 
 def test_graphs_are_counted(run) -> None:
-    program = STALE_OPTIMIZER.replace("    optimizer =", "    model.to('xla'); optimizer =").replace("range(3)", "range(5)")
-    seen = run(program, env=XLA_CPU)
+    seen = run(FRESH_OPTIMIZER.replace("range(3)", "range(5)"), env=XLA_CPU)
     assert seen.changed == 2
     assert seen.executions >= 5
     assert len(seen.compilations) == 5
@@ -161,8 +163,8 @@ def test_graphs_are_counted(run) -> None:
 
 
 def test_new_shapes_compile_again(run) -> None:
-    program = STALE_OPTIMIZER.replace("    optimizer =", "    model.to('xla'); optimizer =")
-    seen = run(program.replace("range(3)", "range(8)").replace("torch.ones(1, 2", "torch.ones(1 + step, 2"), env=XLA_CPU)
+    program = FRESH_OPTIMIZER.replace("range(3)", "range(8)").replace("torch.ones(1, 2", "torch.ones(1 + step, 2")
+    seen = run(program, env=XLA_CPU)
     assert seen.compiled_after(4) >= 3
 
 

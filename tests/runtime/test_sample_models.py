@@ -148,7 +148,8 @@ def trained(pair: Pair) -> Pair:
 
 def migrate(sample: Sample, port: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "xlaport", "migrate", str(sample.path), "--out", str(port)]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True)
 
 
 def run(
@@ -172,6 +173,11 @@ def deviations(expected: Sequence[float], found: Sequence[float]) -> list[float]
         total += abs(a)
         result.append(abs(a - b) / max(abs(a), total / count))
     return result
+
+
+def test_every_sample_is_here() -> None:
+    found = {path.name for path in SAMPLES.iterdir() if path.is_dir() or path.suffix == ".py"}
+    assert found - {"__pycache__"} == {sample.name for sample in MODELS}
 
 
 def test_original_runs(pair: Pair) -> None:

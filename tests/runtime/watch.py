@@ -59,11 +59,15 @@ class Watch:
             "loss_devices": sorted({loss.device.type for loss in self.losses}),
             "parameter_devices": sorted({parameter.device.type for parameter, _ in self.first.values()}),
             "parameters": len(self.first),
-            "changed": sum(not torch.equal(parameter.detach().cpu(), value.cpu()) for parameter, value in self.first.values()),
+            "changed": sum(changed(parameter, value) for parameter, value in self.first.values()),
             "losses": [unscaled(loss, scale) for loss, scale in zip(self.losses, self.scales)],
         }
         target = Path(os.environ["XLAPORT_WATCH"]) / f"{os.getpid()}.json"
         target.write_text(json.dumps(result), encoding="utf-8")
+
+
+def changed(parameter: torch.Tensor, before: torch.Tensor) -> bool:
+    return not torch.equal(parameter.detach().cpu(), before.cpu())
 
 
 def unscaled(loss: torch.Tensor, scale: torch.Tensor | None) -> float:

@@ -108,6 +108,7 @@ FUNCTIONS = {
     "torch.complex": ("torch.complex(x, x)",),
     "torch.abs": ("torch.abs(torch.complex(x, x))",),
     "torch.mul": ("torch.complex(x, x) * torch.complex(x, x)",),
+    "torch.nn.functional.pixel_shuffle": ("F.pixel_shuffle(x.expand(4, 4, 4), 2)",),
     "torch.nn.functional.adaptive_avg_pool2d": ("F.adaptive_avg_pool2d(x[None, None], output_size=1)",),
     "torch.nn.functional.embedding": ("F.embedding(n, y + 0, max_norm=1.0)",),
     "torch.nn.functional.interpolate": ("F.interpolate(x[None, None], scale_factor=0.5, mode='bilinear', antialias=True)",),

@@ -227,7 +227,7 @@ class Written:
                 return False
             if name in {"deepcopy", "dict"}:
                 return any(self.whole_objects(part, depth + 1) for part in [*node.args, *(k.value for k in node.keywords)])
-            if isinstance(node.func, ast.Attribute) and name in {"half", "float", "cpu", "eval"}:
+            if isinstance(node.func, ast.Attribute) and name in {"half", "bfloat16", "float", "cpu", "eval"}:
                 return self.whole_objects(node.func.value, depth + 1)
             if UNWRAPS.search(name):
                 return any(self.whole_objects(part, depth + 1) for part in node.args)
