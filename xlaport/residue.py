@@ -103,7 +103,7 @@ def cuda_reference(module: Module, node: ast.AST) -> str:
         while isinstance(node.parent, ast.Attribute):
             node = node.parent  # `torch.cuda.comm.gather`, not `torch.cuda`
         names = list(module.names.qualified(node))
-    elif isinstance(node, ast.alias):
+    elif isinstance(node, ast.alias) and not getattr(node.parent, "level", 0):
         base = getattr(node.parent, "module", None)
         names = [f"{base}.{node.name}" if base else node.name]
     elif isinstance(node, ast.ImportFrom) and not node.level:

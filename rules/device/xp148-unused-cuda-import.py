@@ -3,7 +3,7 @@
 import ast
 import re
 
-from xlaport.ruleset.api import Context, syntax
+from xlaport.ruleset.api import Context, EnsureImport, syntax
 
 MODULES = ("torch.cuda", "torch.backends.cudnn", "torch.backends.cuda", "nvtx", "torch_xla.amp")
 WRAPPERS = (
@@ -19,11 +19,36 @@ def check(context: Context):
         return
     modules = MODULES + (WRAPPERS if path in context.project.edited else ())
     used = names_used(context)
+    for node in context.facts.of(ast.Import):
+        yield from plain_imports(context, node)
     for node in context.facts.of(ast.Import, ast.ImportFrom):
         for alias in node.names:
             bound = alias.asname or alias.name
             if is_ours(node, alias, modules) and bound.split(".")[0] not in used and not is_kept(context, node, bound):
                 yield context.finding(node, f"`{bound}` is imported and not used", context.drop_imported(node, bound), is_idiom=False)
+
+
+def plain_imports(context: Context, node: ast.Import):
+    """`import torch.cuda`, which binds `torch`: it becomes `import torch`, or goes where that is there."""
+    for alias in node.names:
+        root = alias.name.split(".")[0]
+        if alias.asname is not None or root == alias.name or not alias.name.startswith(MODULES):
+            continue
+        if any(name.startswith(alias.name) for use in context.facts.of(ast.Attribute) for name in context.names.qualified(use)):
+            yield context.finding(node, f"`{alias.name}` is imported for what is left of it here", is_idiom=False)
+        elif is_bound_elsewhere(context, root, node):
+            yield context.finding(node, f"`{alias.name}` is imported and not used", context.drop_imported(node, alias.name), is_idiom=False)
+        elif len(node.names) == 1:
+            ops = [op for op in context.replace_statement(node, f"import {root}") if not isinstance(op, EnsureImport)]
+            yield context.finding(node, f"`{alias.name}` is imported and not used", ops, is_idiom=False)
+
+
+def is_bound_elsewhere(context: Context, name: str, node: ast.Import) -> bool:
+    table = context.names.scopes.get(syntax.enclosing_scope(node), {})
+    return any(
+        isinstance(binding.node, ast.Import) and any(alias.name == name and alias.asname is None for alias in binding.node.names)
+        for binding in table.get(name, ())
+    )
 
 
 def is_ours(node: ast.Import | ast.ImportFrom, alias: ast.alias, modules: tuple[str, ...]) -> bool:
@@ -40,14 +65,25 @@ def is_ours(node: ast.Import | ast.ImportFrom, alias: ast.alias, modules: tuple[
 
 
 def names_used(context: Context) -> set[str]:
-    """Identifiers in code, and words in strings, which may be annotations or `__all__`."""
+    """Identifiers in code, and words of strings that are annotations or in `__all__`."""
     used = {node.id for node in context.facts.of(ast.Name)}
     for node in context.facts.of(ast.Global, ast.Nonlocal):
         used.update(node.names)
     for node in context.facts.of(ast.Constant):
-        if isinstance(node.value, str) and not syntax.is_docstring(node):
+        if isinstance(node.value, str) and names_things(node):
             used.update(re.findall(r"\w+", node.value))
     return used
+
+
+def names_things(node: ast.Constant) -> bool:
+    child: ast.AST = node
+    for parent in syntax.ancestors(node):
+        if isinstance(parent, (ast.arg, ast.AnnAssign)):
+            return child is parent.annotation
+        if isinstance(parent, ast.stmt):
+            return child is getattr(parent, "returns", None) or "__all__" in ast.unparse(parent)[:20]
+        child = parent
+    return False
 
 
 def is_kept(context: Context, node: ast.stmt, bound: str) -> bool:

@@ -10,6 +10,8 @@ PRELUDE = (
     "# Moving a module to XLA makes new parameters; swapping them in place keeps optimizers and tied weights attached.\n"
     "torch.__future__.set_swap_module_params_on_conversion(True)\n"
 )
+RECURRENT = re.compile(r"\b(LSTM|GRU|RNN)\(")
+LOADS = re.compile(r"\bload_state_dict\(")
 TIE = re.compile(
     r"^[ \t]*[\w.\[\]]+\.(weight|bias)\s*=\s*[\w.\[\]]+\.\1[ \t]*(#.*)?$|\btie_weights\(|\btie_word_embeddings|from_pretrained\(|\bregister_hook\(",
     re.MULTILINE,
@@ -23,13 +25,31 @@ def check(context: Context):
     if not moves:
         return
     if ties_weights(context):
-        yield context.finding(moves[0], "the program ties weights, and this move would untie them", context.prelude(PRELUDE))
+        yield context.finding(moves[0], "the program ties weights, and this move would untie them", swapping(context, moves))
         return
     for call in moves:
         reason = holds_old_parameters(context, call)
         if reason:
-            yield context.finding(call, reason, context.prelude(PRELUDE))
+            yield context.finding(call, reason, swapping(context, moves))
             return
+
+
+def swapping(context: Context, moves: list[ast.Call]):
+    """The flag for the whole program; around the moves only where a recurrent layer later loads a state dict.
+
+    With the flag set `load_state_dict` swaps too, and raises for LSTM, GRU and RNN, which hold weak references
+    to their parameters (measured on torch 2.9).
+    """
+    path = context.module.source.path
+    if not all(context.project.program_mentions(path, pattern) for pattern in (RECURRENT, LOADS)):
+        return context.prelude(PRELUDE)
+    comment, setting = PRELUDE.splitlines()
+    ops = []
+    for statement in dict.fromkeys(syntax.statement_of(call) for call in moves):
+        if isinstance(statement, (ast.Expr, ast.Assign, ast.AnnAssign)):
+            ops += context.insert(statement, "before", f"{comment}\n{setting}\n")
+            ops += context.insert(statement, "after", setting.replace("True", "False"))
+    return ops or context.prelude(PRELUDE)
 
 
 def is_set(context: Context) -> bool:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from xlaport.analysis.facts import FUNCTIONS, ancestors, enclosing_scope, is_dead
 from xlaport.analysis.training import contains
 from xlaport.findings import Danger, Finding, Grade, Severity
+from xlaport.residue import WORDS
 from xlaport.ruleset.api import Context
 from xlaport.ruleset.schema import Rule
 
@@ -123,7 +124,7 @@ def matched_libraries(built: Index, view: Context, context_for) -> Iterator[Find
         for rule, name in pairs:
             message = advice(rule, name)
             place = (rule, message, enclosing_scope(node))
-            if place in said and not built.library_words.search(view.text(node)):
+            if place in said and not WORDS.search(view.text(node)):
                 continue  # `tl.load`, `trt.Logger`: the function as a whole is the work, and names the library once
             said.add(place)
             yield context_for(rule).finding(node.parent if is_called(node) else node, message)
@@ -134,9 +135,20 @@ def unique_pairs(built: Index, view: Context, names) -> list[tuple[Rule, str]]:
     found: dict[Rule, str] = {}
     for name in names:
         for rule in rules_above(built.libraries, name):
-            if rule not in found and view.project.find(name, view.module.source.path) is None:
+            if rule not in found and not is_of_project(view, name):
                 found[rule] = name
     return list(found.items())
+
+
+def is_of_project(view: Context, name: str) -> bool:
+    """Does an absolute import of the name read a file of the project? A package's own folder is not searched."""
+    found = view.project.find(name, view.module.source.path)
+    if found is None:
+        return False
+    path, rest = found
+    stem = path.parent if path.name == "__init__.py" else path
+    base = stem.parents[name.count(".") - (rest.count(".") + 1 if rest else 0)]
+    return base / "__init__.py" not in view.project.sources
 
 
 def imported(node: ast.Import | ast.ImportFrom) -> list[str]:
