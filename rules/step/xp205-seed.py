@@ -2,6 +2,7 @@
 
 import ast
 
+from xlaport.analysis import devices
 from xlaport.ruleset.api import Context, syntax
 
 HOST = ("torch.manual_seed", "torch.random.manual_seed")
@@ -16,6 +17,9 @@ def check(context: Context):
         if syntax.is_dead(call) or not seed_of(call):
             continue
         scope = scope_of(call)
+        if devices.runs_before_workers(call, context.module, context.project):
+            yield context.finding(call, "workers seed themselves, and the device may not be touched before they start", context.drop(call))
+            continue
         if scope in done:
             yield context.finding(call, "the device's stream is seeded already", context.drop(call))
             continue
@@ -25,6 +29,8 @@ def check(context: Context):
         scope = scope_of(call)
         if scope in done or syntax.is_dead(call) or not seed_of(call):
             continue
+        if devices.runs_before_workers(call, context.module, context.project):
+            continue  # a started worker does not inherit it, on CUDA as little as here
         done.add(scope)
         yield context.finding(call, "seeds the host's stream only", seed_both(context, call))
 

@@ -35,9 +35,9 @@ class Sample:
     """How a sample model is run and what its port must keep.
 
     `rtol` bounds the scaled deviation of the losses that `.backward()` saw, for the reason in `why`; `compared` says
-    which of them (all, or the first few where numbers drawn on the device come in). Nothing is compiled after the
-    update of step `warm_up`: by then XLA has seen the states an optimizer starts and goes on with, and the first
-    evaluation.
+    which of them (all, or the first few where numbers drawn on the device come in); `bf16` that autocast should show in
+    them. Nothing is compiled after the update of step `warm_up`: by then XLA has seen the states an optimizer starts and
+    goes on with, and the first evaluation.
     """
 
     name: str
@@ -49,6 +49,7 @@ class Sample:
     rtol: float = 2e-4
     why: str = "float32 sums in another order, over 20 steps"
     compared: int | None = None
+    bf16: bool = False
     warm_up: int = 4
     fallbacks: frozenset[str] = field(default=frozenset({SCALAR_READ}))
     test_id: str = ""
@@ -84,16 +85,16 @@ EVALUATED = 12
 
 MODELS = [
     Sample("accelerator_mnist.py", warm_up=EVALUATED),
-    Sample("amp_classifier.py", cpu_shim=True, rtol=2e-2, why=BF16),
+    Sample("amp_classifier.py", cpu_shim=True, rtol=1e-2, why=BF16, bf16=True),
     Sample("char_lm", "main.py", warm_up=EVALUATED),
     Sample("checkpointed_transformer.py", cpu_shim=True),
     # The first loss is that of the real pictures, before any noise; pictures of the fixed noise follow step 7.
     Sample("dcgan.py", compared=1, why=NOISE, warm_up=10),
     # The target network is copied in step 7, and read in step 8 with tensors of its own.
     Sample("dqn.py", warm_up=10),
-    Sample("gpt", "train.py", cpu_args=("--device", "cpu", "--no-compile"), rtol=1e-2, why=BF16),
+    Sample("gpt", "train.py", cpu_args=("--device", "cpu", "--no-compile"), rtol=2e-3, why=BF16, bf16=True),
     Sample(
-        "gpt", "train.py", cpu_args=("--no-compile",), cpu_shim=True, env=rendezvous, rtol=1e-2, why=BF16,
+        "gpt", "train.py", cpu_args=("--no-compile",), cpu_shim=True, env=rendezvous, rtol=2e-3, why=BF16, bf16=True,
         test_id="gpt-torchrun",
     ),
     Sample(
@@ -202,13 +203,22 @@ def test_port_updates_the_same_parameters(trained: Pair) -> None:
     assert (trained.xla.changed, trained.xla.parameters) == (trained.cpu.changed, trained.cpu.parameters)
 
 
-def test_losses_agree(trained: Pair, record_property: Callable[[str, object], None]) -> None:
+def test_losses_agree(trained: Pair) -> None:
     sample = trained.sample
     assert len(trained.xla.losses) == len(trained.cpu.losses)
     assert all(map(math.isfinite, trained.xla.losses))
     found = deviations(trained.cpu.losses, trained.xla.losses)[: sample.compared]
-    record_property("largest deviation", max(found))
     assert max(found) <= sample.rtol, f"{sample.why}: {found}"
+
+
+def test_mixed_precision_is_kept(trained: Pair) -> None:
+    """A port that drops autocast trains as well, only slower: seen by losses too close to those of float32.
+
+    The first three losses differ by 5e-7 at most in float32 ports, by 6e-5 at least with bfloat16.
+    """
+    found = max(deviations(trained.cpu.losses, trained.xla.losses)[:3])
+    if trained.sample.bf16:
+        assert found > 1e-5
 
 
 def test_port_prints_the_losses_it_has(trained: Pair) -> None:

@@ -37,8 +37,24 @@ def is_host_place(node: ast.expr | None, module: Module, depth: int = 0) -> bool
         return is_host_place(node.body, module, depth) and is_host_place(node.orelse, module, depth)
     if isinstance(node, ast.Name):
         bindings = module.names.bindings(node)
-        return bool(bindings) and all(is_host_place(given_by(binding), module, depth + 1) for binding in bindings)
+        return bool(bindings) and all(
+            is_host_place(given_by(binding), module, depth + 1) and not is_called_elsewhere(binding, module, depth) for binding in bindings
+        )
     return False
+
+
+def is_called_elsewhere(binding: Binding, module: Module, depth: int) -> bool:
+    """A parameter for which some caller passes another place than its default."""
+    function = binding.node.parent.parent if binding.how == "parameter" else None
+    if not isinstance(function, FUNCTIONS):
+        return False
+    owner = function.parent if isinstance(function.parent, ast.ClassDef) else None
+    name = owner.name if owner is not None and function.name == "__init__" else function.name
+    given = (
+        (other, argument_for(function, binding.node, call, owner is not None))
+        for other, call in module.values.project.calls_of(module.values.path, name)
+    )
+    return any(argument is not None and not is_host_place(argument, other, depth + 1) for other, argument in given)
 
 
 def given_by(binding: Binding) -> ast.expr | None:
