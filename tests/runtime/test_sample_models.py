@@ -35,9 +35,9 @@ class Sample:
     """How a sample model is run and what its port must keep.
 
     `rtol` bounds the scaled deviation of the losses that `.backward()` saw, for the reason in `why`; `compared` says
-    which of them (all, or the first few where numbers drawn on the device come in); `bf16` that autocast should show in
-    them. Nothing is compiled after the update of step `warm_up`: by then XLA has seen the states an optimizer starts and
-    goes on with, and the first evaluation.
+    which of them (all, or the first few where numbers drawn on the device come in); `bf16`, that autocast should show
+    in them. Nothing is compiled after the update of step `warm_up`: by then XLA has seen the states an optimizer starts
+    and goes on with, and the first evaluation.
     """
 
     name: str
@@ -101,7 +101,6 @@ MODELS = [
         "imagenet_ddp", "main.py", ("--multiprocessing-distributed", "--seed", "1"), cpu_shim=True, warm_up=EVALUATED,
         rtol=1e-3, why="momentum and batch norm: the CPU run moves by 1e-4 when weights are perturbed by 1e-7",
     ),
-    Sample("packed_lstm.py", cpu_shim=True),
     Sample(
         "segmentation", "train.py", warm_up=EVALUATED,
         rtol=1e-3, why="RMSprop amplifies rounding: the CPU run itself moves by 2.6e-4 from one thread to two",
@@ -111,13 +110,15 @@ MODELS = [
     Sample("vae.py", rtol=3e-2, why=NOISE, warm_up=EVALUATED),
 ]
 
+NAMED_ONLY = {"packed_lstm.py": "XP906"}
+"""Samples whose port does not run: an LSTM over packed sequences raises on XLA. `migrate` must say so beforehand."""
+
 
 @dataclass(frozen=True)
 class Pair:
     """A sample with what its original did on the CPU and its port on XLA."""
 
     sample: Sample
-    migration: subprocess.CompletedProcess[str]
     cpu: Observation
     xla: Observation
 
@@ -136,7 +137,7 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     with ThreadPoolExecutor() as pool:
         cpu = pool.submit(run, sample, original, sample.cpu_args, work / "cpu", {}, sample.cpu_shim)
         xla = pool.submit(run, sample, work / "port", (), work / "xla", XLA_CPU)
-        yield Pair(sample, migration, cpu.result(), xla.result())
+        yield Pair(sample, cpu.result(), xla.result())
 
 
 @pytest.fixture
@@ -178,7 +179,13 @@ def deviations(expected: Sequence[float], found: Sequence[float]) -> list[float]
 
 def test_every_sample_is_here() -> None:
     found = {path.name for path in SAMPLES.iterdir() if path.is_dir() or path.suffix == ".py"}
-    assert found - {"__pycache__"} == {sample.name for sample in MODELS}
+    assert found - {"__pycache__"} == {sample.name for sample in MODELS} | NAMED_ONLY.keys()
+
+
+@pytest.mark.parametrize("name", NAMED_ONLY)
+def test_what_cannot_run_is_named(name: str, tmp_path: Path) -> None:
+    migration = migrate(Sample(name), tmp_path / "port")
+    assert f"[xlaport rule {NAMED_ONLY[name]}]" in " ".join(migration.stdout.split())
 
 
 def test_original_runs(pair: Pair) -> None:
@@ -216,9 +223,8 @@ def test_mixed_precision_is_kept(trained: Pair) -> None:
 
     The first three losses differ by 5e-7 at most in float32 ports, by 6e-5 at least with bfloat16.
     """
-    found = max(deviations(trained.cpu.losses, trained.xla.losses)[:3])
     if trained.sample.bf16:
-        assert found > 1e-5
+        assert max(deviations(trained.cpu.losses, trained.xla.losses)[:3]) > 1e-5
 
 
 def test_port_prints_the_losses_it_has(trained: Pair) -> None:
