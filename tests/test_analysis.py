@@ -706,6 +706,12 @@ def test_who_imports_whom():
     assert names(seen.program(paths["alone.py"])) == {"alone.py"}
 
 
+def test_a_program_is_on_a_device_wherever_it_says_so():
+    files = {"config.py": "device = 'cuda'\n", MAIN: "from config import device\nopt.step()\n", "tool.py": "import torch\n"}
+    seen = project(files)
+    assert [seen.on_device(seen.root / name) for name in files] == [True, True, False]
+
+
 def test_a_file_that_does_not_parse_does_not_stop_the_others():
     files = {"broken.py": "def f(:\n    device = 'cuda'\n", MAIN: "from broken import device\nx.to(device)\n"}
     assert kind(files, "device") is Kind.UNKNOWN

@@ -107,8 +107,9 @@ def cuda_reference(module: Module, node: ast.AST) -> str:
         base = getattr(node.parent, "module", None)
         names = [f"{base}.{node.name}" if base else node.name]
     elif isinstance(node, ast.ImportFrom) and not node.level:
-        names = [node.module or ""]
-    return next((name for name in names if is_cuda_only(name)), "")
+        names = [f"{node.module}.{alias.name}" for alias in node.names]
+    project, path = module.values.project, module.source.path
+    return next((name for name in names if is_cuda_only(name) and not project.provides(name, path)), "")
 
 
 def is_import(module: Module, node: ast.Name) -> bool:

@@ -4,7 +4,7 @@ import ast
 import re
 
 from xlaport.analysis.training import exclusive
-from xlaport.ruleset.api import Context, syntax
+from xlaport.ruleset.api import Context, Danger, Severity, syntax
 
 BLOCKS = ("torch.cuda.stream", "torch.cuda.StreamContext")
 MAKERS = (
@@ -24,7 +24,10 @@ def check(context: Context):
         yield context.finding(node, message, ops)
     for node in named:
         spoken_of = node in dropped or any(parent in dropped for parent in syntax.ancestors(node))
-        if spoken_of or is_annotation(node) or is_waited_for(node) or is_second(context, node):
+        if spoken_of or is_waited_for(node) or is_second(context, node):
+            continue
+        if is_annotation(node):
+            yield context.finding(node, "a CUDA stream as a type", danger=Danger.NONE, severity=Severity.NOTE, is_idiom=False)
             continue
         if not isinstance(node, ast.Call):
             yield context.finding(node, "a CUDA stream named without making one")

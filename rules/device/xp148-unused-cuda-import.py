@@ -15,17 +15,22 @@ WRAPPERS = (
 
 def check(context: Context):
     path = context.module.source.path
-    if path.name == "__init__.py":
-        return
     modules = MODULES + (WRAPPERS if path in context.project.edited else ())
     used = names_used(context)
     for node in context.facts.of(ast.Import):
         yield from plain_imports(context, node)
     for node in context.facts.of(ast.Import, ast.ImportFrom):
+        kept = []
         for alias in node.names:
             bound = alias.asname or alias.name
-            if is_ours(node, alias, modules) and bound.split(".")[0] not in used and not is_kept(context, node, bound):
+            if not is_ours(node, alias, modules):
+                continue
+            if bound.split(".")[0] in used or is_kept(context, node, bound):
+                kept.append(alias)
+            else:
                 yield context.finding(node, f"`{bound}` is imported and not used", context.drop_imported(node, bound), is_idiom=False)
+        if any(is_ours(node, alias, MODULES) for alias in kept):
+            yield context.finding(node, "imported for what is left of it here", is_idiom=False)
 
 
 def plain_imports(context: Context, node: ast.Import):
@@ -35,7 +40,7 @@ def plain_imports(context: Context, node: ast.Import):
         if alias.asname is not None or root == alias.name or not alias.name.startswith(MODULES):
             continue
         if any(name.startswith(alias.name) for use in context.facts.of(ast.Attribute) for name in context.names.qualified(use)):
-            yield context.finding(node, f"`{alias.name}` is imported for what is left of it here", is_idiom=False)
+            yield context.finding(node, "imported for what is left of it here", is_idiom=False)
         elif is_bound_elsewhere(context, root, node):
             yield context.finding(node, f"`{alias.name}` is imported and not used", context.drop_imported(node, alias.name), is_idiom=False)
         elif len(node.names) == 1:
@@ -87,7 +92,9 @@ def names_things(node: ast.Constant) -> bool:
 
 
 def is_kept(context: Context, node: ast.stmt, bound: str) -> bool:
-    """Marked as kept on purpose, below a failing import's `try`, or imported by another file from here."""
+    """Marked as kept on purpose, or imported by another file from here."""
+    if context.module.source.path.name == "__init__.py":
+        return True
     lines = context.module.source.text.splitlines()[node.lineno - 1:node.end_lineno]
     if any("noqa" in line for line in lines):
         return True

@@ -56,6 +56,7 @@ class Project:
     _kept: int = 0
     _looking_up: set[tuple[Path, str]] = field(default_factory=set, repr=False)
     _importers: dict[Path, frozenset[Path]] = field(default_factory=dict, repr=False)
+    _linked: dict[Path, frozenset[Path]] = field(default_factory=dict, repr=False)
     _imports: dict[Path, frozenset[Path]] = field(default_factory=dict, repr=False)
     _programs: dict[Path, frozenset[Path]] = field(default_factory=dict, repr=False)
     _matches: dict[tuple[Path, re.Pattern[str]], bool] = field(default_factory=dict, repr=False)
@@ -199,6 +200,16 @@ class Project:
             return self._folders[Path(found[0])]
         return self._folders[folder]
 
+    def provides(self, dotted: str, importer: Path) -> bool:
+        """Does an absolute import of the name read a file of the project? A package's own folder is not searched."""
+        found = self.find(dotted, importer)
+        if found is None:
+            return False
+        path, rest = found
+        stem = path.parent if path.name == "__init__.py" else path
+        base = stem.parents[dotted.count(".") - (rest.count(".") + 1 if rest else 0)]
+        return base / "__init__.py" not in self.sources
+
     def definition(self, dotted: str, importer: Path, depth: int = 0) -> tuple[Module, ast.AST] | None:
         """The function, class or assigned value a dotted name of another project file refers to."""
         found = self.find(dotted, importer)
@@ -276,6 +287,11 @@ class Project:
                 table.setdefault(target, set()).add(path)
         return table
 
+    @cached_property
+    def _linked_with(self) -> dict[Path, frozenset[Path]]:
+        """`links` both ways."""
+        return {path: targets | self._linked_from.get(path, set()) for path, targets in self.links.items()}
+
     def importers(self, path: Path) -> frozenset[Path]:
         """Files that import `path`, directly or through others."""
         if path not in self._importers:
@@ -295,8 +311,19 @@ class Project:
         return self._programs[path]
 
     def on_device(self, path: Path) -> bool:
-        """Does the program of this file speak of an accelerator at all? The device may come from a file it imports."""
-        return self.program_mentions(path, DEVICE_WORDS)
+        """Does a file linked to this one, through imports in either direction, speak of an accelerator?
+
+        All linked files give one answer, so that an edit, which makes its file speak of XLA, cannot change
+        the answer for another: a second run would find more to do.
+        """
+        return any(self.mentions(other, DEVICE_WORDS) for other in self.linked(path))
+
+    def linked(self, path: Path) -> frozenset[Path]:
+        """A file with all that are linked to it through imports in either direction."""
+        if path not in self._linked:
+            together = frozenset({path}) | reachable(path, self._linked_with)
+            self._linked.update(dict.fromkeys(together, together))
+        return self._linked[path]
 
     # -- who calls a function
 

@@ -135,20 +135,9 @@ def unique_pairs(built: Index, view: Context, names) -> list[tuple[Rule, str]]:
     found: dict[Rule, str] = {}
     for name in names:
         for rule in rules_above(built.libraries, name):
-            if rule not in found and not is_of_project(view, name):
+            if rule not in found and not view.project.provides(name, view.module.source.path):
                 found[rule] = name
     return list(found.items())
-
-
-def is_of_project(view: Context, name: str) -> bool:
-    """Does an absolute import of the name read a file of the project? A package's own folder is not searched."""
-    found = view.project.find(name, view.module.source.path)
-    if found is None:
-        return False
-    path, rest = found
-    stem = path.parent if path.name == "__init__.py" else path
-    base = stem.parents[name.count(".") - (rest.count(".") + 1 if rest else 0)]
-    return base / "__init__.py" not in view.project.sources
 
 
 def imported(node: ast.Import | ast.ImportFrom) -> list[str]:
