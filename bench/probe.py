@@ -4,7 +4,7 @@ Reads XLAPORT_PROBE, a JSON object: `out` (the file to write), `threads` (CPU th
 or null: relative noise of 1e-7 on every parameter when its optimizer is made). Writes, when the driver exits:
 `changed` and `parameters` (tensors that optimizers hold: how many differ from their first value, how many there are),
 `scales` (the factor a GradScaler put on each recorded loss, 1 without one) and `random_ops` (XLA ops that drew random
-numbers on the device, with calls). Values stay on their device until the end, so nothing here adds an execution; the
+numbers on the device, with calls) and `executions` (graphs run). Values stay on their device until the end, so nothing here adds an execution; the
 copies of the first values are outputs of the first graph.
 """
 
@@ -82,6 +82,16 @@ def random_ops() -> dict[str, int]:
     return {name: metrics.counter_value(name) for name in names if name.removeprefix("xla::") in RANDOM}
 
 
+def executions() -> int:
+    """Graphs run, of one device or partitioned over several (SPMD), which torch_xla times under another name."""
+    if "torch_xla" not in sys.modules:
+        return 0
+    import torch_xla.debug.metrics as metrics
+
+    timed = (metrics.metric_data(name) for name in ("ExecuteTime", "ExecuteReplicatedTime"))
+    return sum(data[0] for data in timed if data)
+
+
 def changed(parameter: torch.Tensor, first: torch.Tensor) -> bool:
     return not torch.equal(local(parameter.detach()).cpu(), first.cpu())
 
@@ -91,12 +101,13 @@ def report_at_exit() -> None:
 
     def finish(code: int) -> None:
         if os.getpid() == owner and os.environ.get("RANK", "0") == "0":
-            drawn = random_ops()
+            drawn, executed = random_ops(), executions()
             result = {
                 "changed": sum(changed(parameter, first) for parameter, first in FIRST),
                 "parameters": len(FIRST),
                 "scales": [1.0 if scale is None else float(scale) for scale in SCALES],
                 "random_ops": drawn,
+                "executions": executed,
             }
             with open(SETTINGS["out"], "w", encoding="utf-8") as stream:
                 json.dump(result, stream)

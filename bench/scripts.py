@@ -145,7 +145,7 @@ def read(written: dict[str, Path]) -> Run:
         parameters=probe.get("parameters", 0),
         port="not_a_port" not in driver,
         compiles_at_step=tuple(driver.get("compiles_at_step", ())),
-        executions=driver.get("executes", 0),
+        executions=probe.get("executions", 0),
         fallbacks=driver.get("aten_fallbacks", {}),
         random_ops=probe.get("random_ops", {}),
         compilations=compilations(text(written["compilations"])),
