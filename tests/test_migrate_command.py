@@ -17,9 +17,11 @@ import pytest
 from support import program
 
 import xlaport
-from xlaport import cli, engine, files
+from xlaport import cli, engine, files, projectfiles
 from xlaport.commands import migrate
+from xlaport.errors import NotRewritable
 from xlaport.findings import Grade
+from xlaport.rewrite import apply
 from xlaport.ruleset import load
 from xlaport.ruleset.examples import blocks_of
 
@@ -419,6 +421,72 @@ def test_a_bad_file_is_named_and_left_and_the_others_go_on(src, capsys, raw, rea
     assert (src / "train.py").read_text() == PORTED
     assert re.search(rf"^  failed: bad.py: .*{reason}", out, re.MULTILINE)
     assert "files: 1 changed, 1 clean, 0 skipped, 1 failed" in out
+
+
+FAULTY = "import torch\ntorch.cuda.empty_cache()\nprint(torch.cuda.comm.gather(y))\n"
+
+
+def restless(source, chosen, settings):
+    return f"#\n{source.text}", tuple(chosen)
+
+
+def failing(source, chosen, settings):
+    raise NotRewritable("the edits fail")
+
+
+@pytest.mark.parametrize("fault, reason", [(restless, engine.RESTLESS), (failing, "the edits fail")])
+def test_a_file_that_cannot_be_rewritten_leaves_the_others_their_port(src, capsys, monkeypatch, fault, reason):
+    (src / "bad.py").write_text(FAULTY)
+    real = engine.rewritten
+    monkeypatch.setattr(engine, "rewritten", lambda source, *rest: (fault if source.name == "bad.py" else real)(source, *rest))
+    assert run(src) == 2
+    out = capsys.readouterr().out
+    assert (src / "bad.py").read_text() == FAULTY
+    assert (src / "train.py").read_text() == PORTED
+    assert f"  failed: bad.py: not rewritten: {reason}\n" in out
+    assert "files: 1 changed, 1 clean, 0 skipped, 1 failed" in out
+    assert "6 CUDA idioms found, 4 converted, 2 left for you" in out
+    assert re.findall(r"^  bad.py:(\d+): ", out, re.MULTILINE) == ["3", "2"], "lines of the file as it is"
+
+
+def test_edits_that_fail_are_named_and_leave_the_other_files_their_port(src, capsys, monkeypatch):
+    (src / "bad.py").write_text(FAULTY)
+    real = apply.apply
+
+    def broken(text, *rest):
+        if text == FAULTY:
+            raise KeyError("x")
+        return real(text, *rest)
+
+    monkeypatch.setattr(apply, "apply", broken)
+    monkeypatch.setattr(engine, "RAISE_RULE_ERRORS", False)
+    assert run(src) == 2
+    assert "  failed: bad.py: not rewritten: the edits failed (KeyError: 'x'); this is a bug in xlaport\n" in capsys.readouterr().out
+    assert (src / "bad.py").read_text() == FAULTY
+    assert (src / "train.py").read_text() == PORTED
+
+
+@pytest.mark.parametrize("name, text", [("run.sh", "NCCL_DEBUG=INFO torchrun x.py\n"), ("setup.py", "setup(install_requires=['nvidia-ml-py', 'torch==2.1'])\n")])
+def test_a_project_file_that_never_comes_to_rest_leaves_the_others_their_port(src, capsys, monkeypatch, name, text):
+    (src / name).write_text(text)
+    monkeypatch.setattr(projectfiles, "spliced", lambda text, operations: f"#\n{text}")
+    assert run(src) == 2
+    assert f"  failed: {name}: not rewritten: {engine.RESTLESS}\n" in capsys.readouterr().out
+    assert (src / name).read_text() == text
+    assert (src / "train.py").read_text() == PORTED
+
+
+def test_a_rule_for_project_files_that_fails_is_named(src, capsys, monkeypatch):
+    def check(view):
+        raise KeyError("x")
+        yield
+
+    (src / "run.sh").write_text("torchrun x.py\n")
+    monkeypatch.setattr(projectfiles, "checker_for", lambda path: check if path.name == "run.sh" else None)
+    monkeypatch.setattr(engine, "RAISE_RULE_ERRORS", False)
+    assert run(src) == 0
+    assert re.search("run.sh:1: rule .* failed here .KeyError: 'x'.; this is a bug in xlaport", capsys.readouterr().out)
+    assert (src / "train.py").read_text() == PORTED
 
 
 @pytest.mark.parametrize("option", ["--diff", "--check"])

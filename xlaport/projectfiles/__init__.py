@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from xlaport.engine import FileChange, Selection, moved_to_original
+from xlaport.engine import RESTLESS, FileChange, Selection, guarded, moved_to_original
 from xlaport.findings import Finding
 from xlaport.projectfiles import (
     conda, dockerfile, json_values, pyproject, requirements, settings_keys, setup_cfg, setup_py, shell, toml_values, yaml_values,
@@ -107,7 +107,7 @@ def migrate(source: SourceFile, selection: Selection) -> FileChange:
         text = spliced(change.after.text, [op for finding in done for op in finding.fix.ops])
         moved = moved_to_original(change.before.text, change.after.text, done)
         change = replace(change, after=change.after.with_text(text), applied=change.applied + moved)
-    raise AssertionError(f"edits of {source.name} still change it after {MAX_PASSES} passes")
+    return FileChange(source, source, remaining=tuple(findings_in(source, selection)), refused=RESTLESS)
 
 
 def with_requirements(change: FileChange, selection: Selection) -> FileChange:
@@ -115,6 +115,9 @@ def with_requirements(change: FileChange, selection: Selection) -> FileChange:
     if change.before.path.name != "setup.py" or change.refused:
         return change
     more = migrate(change.after, selection)
+    if more.refused:
+        left = change.applied + moved_to_original(change.before.text, change.after.text, change.remaining + more.remaining)
+        return FileChange(change.before, change.before, remaining=left, refused=more.refused)
     if not more.applied and not more.remaining:
         return change
     return replace(
@@ -146,7 +149,7 @@ def findings_in(source: SourceFile, selection: Selection) -> list[Finding]:
         return []
     view = View(source, selection.settings.target)
     try:
-        found = list(checker(view))
+        found = list(guarded(checker(view), source.name, checker.__module__, passed=(Malformed,)))
     except Malformed as error:
         found = [view.finding("XP879", 0, 0, f"not looked at, {error}")]
     kept = (f for f in found if not silenced.silence(f.code, f.location.line, f.location.end_line))
