@@ -3,18 +3,57 @@
 import ast
 
 from xlaport.analysis import devices
-from xlaport.ruleset.api import Context, EnsureImport, Kind, syntax
+from xlaport.analysis.values import PLACE, constant, last_name
+from xlaport.ruleset.api import Context, Danger, EnsureImport, Kind, syntax
 
 TAKEN_BY_OTHERS = (
     "torch.device", "torch.load", "torch.Generator", "torch.random.fork_rng", "torch.autocast", "torch.amp.",
     "torch.cuda.", "torch_xla.",
 )
+SPLITTING = frozenset({"split", "rsplit", "partition", "rpartition", "index", "rindex", "find", "rfind"})
+STRIPPING = frozenset({"strip", "lstrip", "removeprefix"})
 
 
 def check(context: Context):
     for node in [*devices.cuda_strings(context.module), *composed_names(context)]:
-        if not syntax.is_dead(node) and not belongs_elsewhere(context, node):
+        if not syntax.is_dead(node) and not belongs_elsewhere(context, node) and not is_cut(context, node.parent):
             yield finding_for(context, node)
+    if not context.on_device:
+        return
+    for node in context.facts.of(ast.Call, ast.Subscript):
+        if is_cut(context, node) and not syntax.is_dead(node):
+            yield context.finding(
+                node, 'the number is cut out of the device\'s name, and "xla" has none: a process\'s own device is number 0', danger=Danger.LOUD
+            )
+
+
+def is_cut(context: Context, node: ast.AST) -> bool:
+    """Does an expression take the number out of a device's name? What only takes the part before it goes on as it is."""
+    if isinstance(node, ast.Subscript):
+        return is_device_text(context, node.value) and not takes_beginning(node)
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or not node.args:
+        return False
+    method, texts = node.func.attr, [constant(argument) for argument in node.args]
+    if method in STRIPPING or method == "replace" and texts[1:] == [""]:
+        return devices.is_cuda_string(node.args[0])
+    if method not in SPLITTING or texts[0] != ":" or takes_beginning(node.parent):
+        return False
+    return is_device_text(context, node.func.value) or Kind.DEVICE in context.values.guess(node.func.value)
+
+
+def is_device_text(context: Context, node: ast.expr) -> bool:
+    """A device's name by evidence, or `str(device)`."""
+    if isinstance(node, ast.Call) and context.names.bindings("str", node) == [] and last_name(node.func) == "str" and node.args:
+        return bool(context.values.guess(node.args[0]) & PLACE)
+    kind = context.values.kind(node)
+    return Kind.DEVICE_STRING in kind and not kind & (Kind.CONTAINER | Kind.TENSOR)
+
+
+def takes_beginning(node: ast.AST) -> bool:
+    """`name[0]` or `name[:4]`."""
+    if not isinstance(node, ast.Subscript):
+        return False
+    return node.slice.lower is None if isinstance(node.slice, ast.Slice) else constant(node.slice) == 0
 
 
 def composed_names(context: Context):

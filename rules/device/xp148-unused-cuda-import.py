@@ -2,7 +2,9 @@
 
 import ast
 import re
+from pathlib import Path
 
+from xlaport.analysis.names import absolute_module
 from xlaport.ruleset.api import Context, EnsureImport, syntax
 
 MODULES = ("torch.cuda", "torch.backends.cudnn", "torch.backends.cuda", "nvtx", "torch_xla.amp")
@@ -84,11 +86,17 @@ def names_things(node: ast.Constant) -> bool:
     child: ast.AST = node
     for parent in syntax.ancestors(node):
         if isinstance(parent, (ast.arg, ast.AnnAssign)):
-            return child is parent.annotation
+            return child is parent.annotation and not is_choice(node)
         if isinstance(parent, ast.stmt):
-            return child is getattr(parent, "returns", None) or "__all__" in ast.unparse(parent)[:20]
+            return child is getattr(parent, "returns", None) and not is_choice(node) or "__all__" in ast.unparse(parent)[:20]
         child = parent
     return False
+
+
+def is_choice(node: ast.Constant) -> bool:
+    """A text of `Literal["cpu", "cuda"]`, which stands for itself."""
+    around = syntax.enclosing(node, ast.Subscript)
+    return around is not None and ast.unparse(around.value).endswith("Literal")
 
 
 def is_kept(context: Context, node: ast.stmt, bound: str) -> bool:
@@ -99,9 +107,24 @@ def is_kept(context: Context, node: ast.stmt, bound: str) -> bool:
     if any("noqa" in line for line in lines):
         return True
     own = context.module.source.path
-    stem, name = re.escape(own.stem), re.escape(bound)
-    pattern = re.compile(rf"import\b.*\b{name}\b|\b{stem}\.{name}\b|from\s+[\w.]*\b{stem}\s+import\s+\*")
     return any(
-        own in context.project.links.get(path, ()) and pattern.search(context.project.sources[path].text)
+        own in context.project.links.get(path, ()) and reads_from(context, path, bound)
         for path in context.project.importers(own)
     )
+
+
+def reads_from(context: Context, importer: Path, bound: str) -> bool:
+    """Does another file import this name from here, or read it as an attribute of this module?"""
+    own = context.module.source.path
+    if bound not in context.project.sources[importer].text and "*" not in context.project.sources[importer].text:
+        return False
+    module = context.project.parsed(importer)
+    if module is None:
+        return True
+    names = [name for node in module.facts.of(ast.Attribute) if node.attr == bound for name in module.names.qualified(node)]
+    for node in module.facts.of(ast.ImportFrom):
+        base = absolute_module(node, module.names.package)
+        if any(alias.name == "*" for alias in node.names) and context.project.find(base, importer) == (own, ""):
+            return True
+        names += [f"{base}.{alias.name}" for alias in node.names if alias.name == bound]
+    return any(context.project.find(name, importer) == (own, bound) for name in names)
