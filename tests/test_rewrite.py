@@ -200,6 +200,7 @@ def test_the_inside_of_an_fstring_is_found_by_its_code(text, inner, template, ex
         ("f(\n    x,  # first\n    drop=1,\n)", "f(\n    x,  # first\n)"),
         ("f(\n    x,  # first\n    drop=1  # gone\n)", "f(\n    x  # first\n)"),
         ("f(x, drop=lambda a, b: (a, b), y=1)", "f(x, y=1)"),
+        ("f(x, drop=1,\n  y=2)", "f(x,\n  y=2)"),
     ],
 )
 def test_keywords_are_removed(call, expected):
@@ -287,7 +288,10 @@ def removed(text: str, *pieces: str) -> str:
         ("def f():\n    # why\n    gone()\n    b\n", ["gone()"], "def f():\n    # why\n    b\n"),
         ("def f():\n    a\n    # why\n    gone()\n", ["gone()"], "def f():\n    a\n    # why\n"),
         ("def f():\n    # why\n    gone()\n", ["gone()"], "def f():\n    pass\n    # why\n"),
-        ("a\n\n# why\n\ngone()\nb\n", ["gone()"], "a\n# why\nb\n"),
+        ("a\n\n# why\n\ngone()\nb\n", ["gone()"], "a\n\n# why\nb\n"),
+        ("a\n\n# why\ngone()\n\nb\n", ["gone()"], "a\n\n# why\n\nb\n"),
+        ("if x:\n    gone()\n\n    # b\n    b\n", ["gone()"], "if x:\n    # b\n    b\n"),
+        ("if x:\n\n    # why\n    gone()\n\n    b\n", ["gone()"], "if x:\n    # why\n\n    b\n"),
         ("try:\n    gone()\nexcept E:\n    gone2()\nfinally:\n    b\n", ["gone()", "gone2()"], "try:\n    pass\nexcept E:\n    pass\nfinally:\n    b\n"),
         ("if f():\n    gone()\nelse:\n    b\n", ["gone()"], "if f():\n    pass\nelse:\n    b\n"),
         ("with a:\n    gone()\n", ["gone()"], "with a:\n    pass\n"),

@@ -26,7 +26,7 @@ RESTLESS = "its edits change it again and again; this is a bug in xlaport"
 """Why a file is refused that still changes in the last pass."""
 
 WORTH_PARSING = re.compile(
-    rb"torch|cuda|apex|deepspeed|xformers|flash_att|bitsandbytes|triton|pynvml|cupy|accelerate|lightning|transformers|diffusers|horovod|nccl"
+    rb"torch|cuda|cudnn|apex|deepspeed|xformers|flash_att|bitsandbytes|triton|pynvml|cupy|accelerate|lightning|transformers|diffusers|horovod|nccl"
     rb"|nvidia|tensorrt|gpu",
     re.IGNORECASE,
 )

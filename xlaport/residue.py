@@ -15,7 +15,7 @@ from xlaport.analysis.project import Module
 from xlaport.findings import Danger, Finding, Location, Severity
 
 WORDS = re.compile(
-    r"cuda|cudnn|cublas|nccl|nvtx|nvidia|\bapex\b|xformers|flash_attn|flash_attention_2|bitsandbytes|deepspeed|triton|pynvml|cupy|tensorrt",
+    r"cuda|cudnn|cublas|nccl|nvtx|nvidia|apex|xformers|flash_attn|flash_attention_2|bitsandbytes|deepspeed|triton|pynvml|cupy|tensorrt",
     re.IGNORECASE,
 )
 UNKNOWN_CODE, UNKNOWN_NAME = "XP900", "unknown-cuda-reference"

@@ -97,7 +97,21 @@ def takes_parameters_of(call: ast.Call, name: str) -> bool:
         isinstance(func, ast.Attribute)
         and (func.attr in {"parameters", "named_parameters"} or "optimizer" in func.attr)
         and (ast.unparse(func.value) == name or ast.unparse(func.value).startswith(name + "."))
+        and not looks_only(call)
     )
+
+
+def looks_only(call: ast.Call) -> bool:
+    """`for p in model.parameters(): p.requires_grad = False`, `next(model.parameters()).device`: no parameter is held after it."""
+    parent = call.parent
+    if isinstance(parent, ast.Call) and isinstance(parent.func, ast.Name) and parent.func.id == "next":
+        return isinstance(parent.parent, ast.Attribute)
+    if not isinstance(parent, (ast.For, ast.comprehension)) or parent.iter is not call:
+        return False
+    targets = {node.id for node in ast.walk(parent.target) if isinstance(node, ast.Name)}
+    scope = parent if isinstance(parent, ast.For) else parent.parent
+    held = (node for node in ast.walk(scope) if isinstance(node, ast.Name) and node.id in targets and isinstance(node.ctx, ast.Load))
+    return all(isinstance(node.parent, ast.Attribute) for node in held)
 
 
 def is_given(context: Context, module: ast.expr) -> bool:

@@ -136,6 +136,7 @@ TENSOR_METHODS = frozenset(
     "sub div matmul mm bmm t softmax log_softmax sigmoid tanh relu argmax argmin topk gather scatter scatter_ pin_memory".split()
 )
 MODULE_METHODS = frozenset("cuda cpu float double half bfloat16 to train eval requires_grad_ apply to_empty type".split())
+MODULE_BASES = frozenset({"lightning.pytorch.LightningModule", "lightning.LightningModule", "torch.jit.ScriptModule"})
 PLAIN_BASES = frozenset({"object", "ABC", "Protocol", "Generic", "Enum", "Exception", "NamedTuple", "TypedDict", "dict", "list", "Dataset", "IterableDataset"})
 RANK_VARIABLES = frozenset({"RANK", "LOCAL_RANK", "SLURM_PROCID", "SLURM_LOCALID", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK"})
 
@@ -337,6 +338,8 @@ class Values:
             found = self.project.definition(name, self.path)
             if found is not None and isinstance(found[1], ast.expr):
                 return found[0].values.kind(found[1])
+            if found is not None and isinstance(found[1], FUNCTIONS):
+                return Kind.OTHER
         return Kind.UNKNOWN
 
     def _kind_of_binding(self, binding: Binding, name: str) -> Kind:
@@ -353,7 +356,7 @@ class Values:
             return self._kind_of_unpacked(binding, name)
         if binding.how == "with":
             return Kind.OTHER
-        if binding.how == "class":
+        if binding.how in {"class", "function"}:
             return Kind.OTHER
         return Kind.UNKNOWN
 
@@ -768,7 +771,7 @@ class Values:
             if last_name(base) in {"Module", "LightningModule"}:
                 return Kind.MODULE
             for name in owner.names.qualified(base):
-                if name.startswith("torch.nn.") or name in {"lightning.pytorch.LightningModule", "lightning.LightningModule"} or name.endswith(("PreTrainedModel", "ModelMixin")):
+                if name.startswith("torch.nn.") or name in MODULE_BASES or name.endswith(("PreTrainedModel", "ModelMixin")):
                     return Kind.MODULE
                 if name.startswith("torch.optim.lr_scheduler"):
                     return Kind.SCHEDULER

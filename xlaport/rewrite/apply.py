@@ -256,8 +256,10 @@ class _Surgeon(cst.CSTTransformer):
             return updated
         body: list[cst.BaseStatement] = []
         carried: list[cst.EmptyLine] = []
+        first_gone = False
         for old, new in zip(original.body, updated.body):
             lead, kept = self.edited(old, new)
+            first_gone |= new is updated.body[0] and not kept
             if carried and kept:
                 kept[0] = kept[0].with_changes(leading_lines=[*carried, *kept[0].leading_lines])
                 carried = []
@@ -265,6 +267,8 @@ class _Surgeon(cst.CSTTransformer):
             body.extend(kept)
         if carried:
             updated = updated.with_changes(footer=[*carried, *updated.footer])
+        if body and first_gone and isinstance(original, cst.IndentedBlock):
+            body[0] = without_blank_lines(body[0])
         if not body and isinstance(original, cst.IndentedBlock):
             body = [cst.parse_statement("pass\n", self.config)]
             self.emptied.add(id(original))
@@ -290,14 +294,14 @@ class _Surgeon(cst.CSTTransformer):
         if isinstance(old, cst.SimpleStatementLine):
             return self.edited_line(old, new)
         if self.is_emptied(old):
-            return comments(new.leading_lines), []
+            return commented(new.leading_lines), []
         ops = self.plan.statements[old]
         before, after = self.inserted(ops)
         kept: list[cst.BaseStatement] = [self.extended(ops, new)]
         carried: list[cst.EmptyLine] = []
         for op in ops:
             if isinstance(op, RemoveStatement):
-                kept, carried = [], comments(new.leading_lines)
+                kept, carried = [], commented(new.leading_lines)
             elif isinstance(op, ReplaceStatement):
                 kept = self.with_lead(templates.statements(op.template, self.filled(op), self.config), new.leading_lines)
             elif isinstance(op, UnwrapBlock):
@@ -333,14 +337,14 @@ class _Surgeon(cst.CSTTransformer):
             kept = self.with_lead(as_lines(kept), new.leading_lines)
             if isinstance(kept[-1], cst.SimpleStatementLine):
                 kept[-1] = kept[-1].with_changes(trailing_whitespace=new.trailing_whitespace)
-        carried = [] if kept else comments(new.leading_lines)
+        carried = [] if kept else commented(new.leading_lines)
         return carried, self.joined(before, kept, after)
 
     def edited_smalls(self, old: cst.SimpleStatementLine, new: cst.SimpleStatementLine):
         """`a; b; c` with its edits, on one line still unless a compound statement came in."""
         body = self.sequence(old, new)
         if not body:
-            return comments(new.leading_lines), []
+            return commented(new.leading_lines), []
         if all(isinstance(node, cst.BaseSmallStatement) for node in body):
             return [], [new.with_changes(body=with_semicolons(body, old.body[-1].semicolon))]
         lines = self.with_lead(as_lines(body), new.leading_lines)
@@ -410,7 +414,7 @@ class _Surgeon(cst.CSTTransformer):
             chained = node.orelse
             return self.with_lead([chained], node.leading_lines), []
         if block is None:
-            return [], comments(node.leading_lines)
+            return [], commented(node.leading_lines)
         if isinstance(block, cst.SimpleStatementSuite):
             body = [cst.SimpleStatementLine(body=list(block.body), trailing_whitespace=block.trailing_whitespace)]
             footer = []
@@ -484,6 +488,19 @@ def with_semicolons(body: list[cst.BaseSmallStatement], last) -> list[cst.BaseSm
 
 def comments(lines) -> list[cst.EmptyLine]:
     return [line for line in lines if line.comment is not None]
+
+
+def commented(lines) -> list[cst.EmptyLine]:
+    """The lines up to the last comment: comments that outlive their statement keep their distance to what is above."""
+    last = max((index for index, line in enumerate(lines) if line.comment is not None), default=-1)
+    return list(lines[: last + 1])
+
+
+def without_blank_lines(statement):
+    """A statement that came to the top of its block, without the blank lines that parted it from what was there."""
+    lead = list(statement.leading_lines)
+    first = next((index for index, line in enumerate(lead) if line.comment is not None), len(lead))
+    return statement.with_changes(leading_lines=lead[first:])
 
 
 def is_only_pass(body) -> bool:

@@ -28,6 +28,8 @@ def without(call: cst.Call, op: EditCall) -> cst.Call:
         position += is_positional
         if not drop:
             kept.append(arg)
+        elif kept and ends_line(arg) and not ends_line(kept[-1]):
+            kept[-1] = kept[-1].with_changes(comma=arg.comma)
     if not kept:
         return call.with_changes(args=[], whitespace_before_args=NOTHING)
     if kept[-1] is not call.args[-1]:
@@ -67,6 +69,10 @@ def gap(call: cst.Call) -> cst.BaseParenthesizableWhitespace:
 
 def is_newline(space: cst.BaseParenthesizableWhitespace) -> bool:
     return isinstance(space, cst.ParenthesizedWhitespace)
+
+
+def ends_line(arg: cst.Arg) -> bool:
+    return isinstance(arg.comma, cst.Comma) and is_newline(arg.comma.whitespace_after)
 
 
 def bare(space: cst.ParenthesizedWhitespace) -> cst.ParenthesizedWhitespace:
