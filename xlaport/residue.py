@@ -24,16 +24,20 @@ CUDA_MODULES = ("torch.cuda", "torch.backends.cudnn", "torch.backends.cuda", "to
 
 
 def findings(module: Module, known: list[Finding]) -> Iterator[Finding]:
-    """Findings for lines that say CUDA in code and have no finding yet."""
+    """Findings for lines that say CUDA in code and that no finding names.
+
+    A finding of several lines names its first; words on the others belong to it, and are listed as kept.
+    """
     if not WORDS.search(module.source.text):
         return
-    spoken = {line for f in known for line in range(f.location.line, f.location.end_line + 1)}
+    named = {f.location.line for f in known}
+    within = {line for f in known for line in range(f.location.line, f.location.end_line + 1)}
     seen: set[tuple[int, str]] = set()
     for node, word, line in mentions(module):
-        if line in spoken or (line, word) in seen:
+        if line in named or (line, word) in seen:
             continue
         seen.add((line, word))
-        yield finding_for(module, node, word, line)
+        yield finding_for(module, node, word, line, "" if line in within else cuda_reference(module, node))
 
 
 def mentions(module: Module) -> Iterator[tuple[ast.AST, str, int]]:
@@ -81,9 +85,8 @@ def shortened(value: str) -> str:
     return repr(text if len(text) <= 40 else text[:37] + "...")
 
 
-def finding_for(module: Module, node: ast.AST, word: str, line: int) -> Finding:
+def finding_for(module: Module, node: ast.AST, word: str, line: int, reference: str) -> Finding:
     place = Location(line, getattr(node, "col_offset", 0) + 1, line, getattr(node, "col_offset", 0) + 1)
-    reference = cuda_reference(module, node)
     if reference:
         return Finding(
             UNKNOWN_CODE, UNKNOWN_NAME, module.source.name, place,

@@ -1,6 +1,7 @@
 """Folds tests for a CUDA device: on XLA there always is one."""
 
 import ast
+import re
 
 from xlaport.analysis import devices
 from xlaport.analysis.folding import Residue, fold, outermost_condition
@@ -8,6 +9,9 @@ from xlaport.ruleset.api import Context, syntax
 
 SMALL = 6
 """Statements a branch may hold that is taken out because it can never run."""
+
+BUILDERS = ("torch.utils.cpp_extension.CUDAExtension", "torch.utils.cpp_extension.BuildExtension", "torch.utils.ffi.create_extension")
+CUDA_SOURCE = re.compile(r"\.cuh?$|_cuda\.(c|cc|cpp|h)$|^WITH_CUDA$")
 
 
 def check(context: Context):
@@ -19,7 +23,19 @@ def check(context: Context):
         if top in seen:
             continue
         seen.add(top)
-        yield folded(context, node, top)
+        if builds_cuda(context, top):
+            yield context.finding(node, "CUDA sources are built where a GPU is: on a TPU machine the test is False, and stays")
+        else:
+            yield folded(context, node, top)
+
+
+def builds_cuda(context: Context, top: ast.expr) -> bool:
+    """Does the test decide whether CUDA sources are compiled: in a build script, or in what it guards?"""
+    if any(context.calls(*BUILDERS)):
+        return True
+    body = top.parent.body if isinstance(top.parent, ast.If) and top.parent.test is top else []
+    texts = (node.value for statement in body for node in ast.walk(statement) if isinstance(node, ast.Constant))
+    return any(isinstance(text, str) and CUDA_SOURCE.search(text) for text in texts)
 
 
 def folded(context: Context, node: ast.expr, top: ast.expr):

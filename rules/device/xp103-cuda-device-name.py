@@ -77,6 +77,8 @@ def belongs_elsewhere(context: Context, node: ast.expr) -> bool:
     if any(name.startswith(TAKEN_BY_OTHERS) for name in context.names.qualified(parent.func)):
         return True
     func = parent.func
+    if isinstance(child, ast.keyword) and child.arg == "dest" and isinstance(func, ast.Attribute) and func.attr == "add_argument":
+        return True  # the name of the option's attribute
     if isinstance(func, ast.Attribute) and func.attr in {"to", "cuda", "to_empty"} and not context.names.qualified(func):
         return child is not func
     if isinstance(child, ast.keyword) and child.arg in {"device", "map_location"}:

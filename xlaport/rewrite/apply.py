@@ -200,9 +200,19 @@ class _Surgeon(cst.CSTTransformer):
             return templates.expression(op.template, {"call": updated}, self.config)
         node = templates.expression(op.template, self.filled(op), self.config)
         node = with_dot_of(node, updated)
-        if original.lpar and not node.lpar:
+        if original.lpar and not node.lpar and not self.are_needless(original, node):
             return node.with_changes(lpar=updated.lpar, rpar=updated.rpar)
         return self.protected(node, original)
+
+    def are_needless(self, original: cst.BaseExpression, node: cst.BaseExpression) -> bool:
+        """Parentheses around a loose argument that became a tight one; those that hold a line break or comment stay."""
+        spaces = [original.lpar[0].whitespace_after, original.rpar[-1].whitespace_before]
+        return (
+            isinstance(self.located.parents.get(original), cst.Arg)
+            and isinstance(original, LOOSE)
+            and not isinstance(node, LOOSE)
+            and all(isinstance(space, cst.SimpleWhitespace) for space in spaces)
+        )
 
     def protected(self, node: cst.BaseExpression, original: cst.CSTNode) -> cst.BaseExpression:
         """A looser expression than the one it replaces keeps its meaning by parentheses."""
