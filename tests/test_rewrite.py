@@ -305,6 +305,7 @@ def removed(text: str, *pieces: str) -> str:
         ("a\r\ngone()\r\nb\r\n", ["gone()"], "a\r\nb\r\n"),
         # an `if` that has nothing left to do goes with its last statement, unless its test may do something
         ("if x > 1:\n    gone()\nb\n", ["gone()"], "b\n"),
+        ("if (x\n        and y[0] > 1):\n    gone()\nb\n", ["gone()"], "b\n"),
         ("if f(x):\n    gone()\nb\n", ["gone()"], "if f(x):\n    pass\nb\n"),
         ("def f():\n    if x:\n        gone()\n", ["gone()"], "def f():\n    pass\n"),
         ("if a:\n    if x:\n        gone()\nb\n", ["gone()"], "b\n"),

@@ -5,11 +5,13 @@ import re
 
 from xlaport.analysis import devices
 from xlaport.analysis.folding import Residue, fold, outermost_condition
-from xlaport.ruleset.api import Context, syntax
+from xlaport.analysis.values import last_name
+from xlaport.ruleset.api import Context, Danger, Severity, syntax
 
 SMALL = 6
 """Statements a branch may hold that is taken out because it can never run."""
 
+TELLERS = frozenset({"print", "str", "repr", "format", "debug", "info", "warning"})
 BUILDERS = ("torch.utils.cpp_extension.CUDAExtension", "torch.utils.cpp_extension.BuildExtension", "torch.utils.ffi.create_extension")
 CUDA_SOURCE = re.compile(r"\.cuh?$|_cuda\.(c|cc|cpp|h)$|^WITH_CUDA$")
 
@@ -23,10 +25,20 @@ def check(context: Context):
         if top in seen:
             continue
         seen.add(top)
-        if builds_cuda(context, top):
+        if is_told(node):
+            yield context.finding(node, "told to people only: it says False on a TPU machine", danger=Danger.NONE, severity=Severity.NOTE)
+        elif builds_cuda(context, top):
             yield context.finding(node, "CUDA sources are built where a GPU is: on a TPU machine the test is False, and stays")
         else:
             yield folded(context, node, top)
+
+
+def is_told(node: ast.expr) -> bool:
+    """Written into a text or printed as it is."""
+    parent = node.parent
+    if isinstance(parent, ast.FormattedValue):
+        return True
+    return isinstance(parent, ast.Call) and node in parent.args and last_name(parent.func) in TELLERS
 
 
 def builds_cuda(context: Context, top: ast.expr) -> bool:

@@ -11,7 +11,10 @@ def check(context: Context):
             continue
         if isinstance(node.value, ast.Name) and node.value.id in {"self", "cls"} or is_called(node):
             continue
-        yield context.finding(node, "False for every XLA tensor", context.replace(node, '{x}.device.type == "{device_type}"', x=node.value))
+        is_negated = isinstance(node.parent, ast.UnaryOp) and isinstance(node.parent.op, ast.Not)
+        test, sign = (node.parent, "!=") if is_negated else (node, "==")
+        ops = context.replace(test, '{x}.device.type ' + sign + ' "{device_type}"', x=node.value)
+        yield context.finding(node, "False for every XLA tensor", ops)
 
 
 def is_called(node: ast.Attribute) -> bool:

@@ -25,12 +25,15 @@ def current(context: Context, call: ast.Call):
 
 
 def is_place(call: ast.Call) -> bool:
-    """Used where a device is expected: `device=`, `.to(...)`, `.cuda(...)`, or bound to a name that says so."""
+    """Used where a device is expected: `device=`, `.to(...)`, `.cuda(...)`, `{"device": ...}`, or bound to a name that says so."""
     parent = call.parent
     if isinstance(parent, ast.keyword):
         return parent.arg in {"device", "map_location"}
     if isinstance(parent, ast.Call) and call in parent.args:
         return isinstance(parent.func, ast.Attribute) and parent.func.attr in {"to", "cuda", "device"}
+    if isinstance(parent, ast.Dict) and call in parent.values:
+        key = parent.keys[parent.values.index(call)]
+        return isinstance(key, ast.Constant) and key.value in {"device", "map_location"}
     if isinstance(parent, ast.Assign):
         return any("device" in ast.unparse(target) for target in parent.targets)
     return isinstance(parent, ast.Return)

@@ -7,7 +7,9 @@ from enum import Enum
 
 from xlaport.analysis.project import Module, Project
 
-DDP = re.compile(r"\bDistributedDataParallel\b|\bDDP\(")
+DDP = re.compile(r"^[^#\"'\n]*(\bDistributedDataParallel([(),\]:]| as |[ \t]*$)|\bDDP\()", re.MULTILINE)
+"""In code: a comment, a message or the prose of a docstring may speak of it too."""
+
 FSDP = re.compile(r"\bFullyShardedDataParallel\b|\bfully_shard\b")
 PORTED_SPMD = re.compile(r"\buse_spmd\(\)|\bSpmdFullyShardedDataParallel\b|\bmark_sharding\b")
 

@@ -7,6 +7,7 @@ as a whole fix, never guessed.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -295,7 +296,7 @@ class _Surgeon(cst.CSTTransformer):
             return False
         if isinstance(statement, cst.Try):
             return statement.finalbody is None
-        return "(" not in cst.Module([]).code_for_node(statement.test)
+        return not may_do_something(statement.test)
 
     def edited(self, old, new) -> tuple[list[cst.EmptyLine], list[cst.BaseStatement]]:
         """(comment lines to carry to the next statement, what takes the place of one statement)."""
@@ -494,6 +495,12 @@ def with_semicolons(body: list[cst.BaseSmallStatement], last) -> list[cst.BaseSm
     plain = cst.MaybeSentinel.DEFAULT
     inner = [node.with_changes(semicolon=plain) if node.semicolon is last else node for node in body[:-1]]
     return [*inner, body[-1].with_changes(semicolon=last)]
+
+
+def may_do_something(test: cst.BaseExpression) -> bool:
+    """Does evaluating a condition do more than look?"""
+    code = cst.Module([]).code_for_node(test)
+    return any(isinstance(node, (ast.Call, ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)) for node in ast.walk(ast.parse(f"({code}\n)")))
 
 
 def comments(lines) -> list[cst.EmptyLine]:
