@@ -205,6 +205,31 @@ def test_report(src, capsys, tmp_path):
     assert "torch==2.9.*" in text
 
 
+ODD_LINES = "import torch\n\x0c\nname = 'a\u2028b\x0bc\x1ed'  # \x85\n"
+
+
+def test_lines_are_those_of_an_editor_where_a_text_has_other_separators(tmp_path, capsys):
+    """A removed import goes in a later pass than its use; its line is that of the file as it was."""
+    text = f"{ODD_LINES}from torch.cuda import empty_cache\ny = 1\nx.cuda()\nempty_cache()\nnet = torch.nn.DataParallel(net)\n"
+    (tmp_path / "a.py").write_text(text)
+    assert run(tmp_path, "--report", tmp_path / "r.md") == 0
+    report = (tmp_path / "r.md").read_text()
+    shown = dict(re.findall(r"^`a.py:(\d+)`\n\n```diff\n(.*?)\n```$", report, re.MULTILINE | re.DOTALL))
+    assert shown["4"] == "-from torch.cuda import empty_cache\n+import torch_xla.core.xla_model as xm"
+    assert shown["6"] == "-x.cuda()\n-empty_cache()\n+x.to(xm.xla_device())"
+    assert "| `a.py:7` | " in report, "what is left has lines of the file as it is now"
+
+
+def test_a_comment_is_read_on_its_line_where_a_text_has_other_separators(tmp_path, capsys):
+    text = ODD_LINES + "from torch import cuda  # noqa\nx.cuda()  # xlaport: ignore\n"
+    settings = "# \x0c \u2028\nNCCL_DEBUG=INFO python x.py  # xlaport: ignore\n"
+    (tmp_path / "a.py").write_text(text)
+    (tmp_path / "run.sh").write_text(settings)
+    assert run(tmp_path) == 0
+    assert (tmp_path / "a.py").read_text() == text
+    assert (tmp_path / "run.sh").read_text() == settings
+
+
 def test_report_of_a_run_that_writes_nothing_else(src, capsys, tmp_path):
     before = tree(src)
     assert run(src, "--check", "--report", tmp_path / "r.md") == 1

@@ -17,7 +17,7 @@ from xlaport.errors import NotRewritable
 from xlaport.findings import Danger, Finding, Grade, Location, Severity
 from xlaport.ruleset import load, match
 from xlaport.ruleset.api import Context
-from xlaport.source import SourceFile
+from xlaport.source import SourceFile, lines_of
 
 MAX_PASSES = 10
 """Edits enable edits (an import becomes unused): two passes are usual, three the most seen in 56 repositories."""
@@ -244,7 +244,7 @@ def moved_to_original(original: str, current: str, findings: tuple[Finding, ...]
     """Findings of a later pass, with lines of the file as it was before the first."""
     if original == current:
         return findings
-    matcher = SequenceMatcher(None, current.splitlines(), original.splitlines(), autojunk=False)
+    matcher = SequenceMatcher(None, lines_of(current), lines_of(original), autojunk=False)
     line_of: dict[int, int] = {}
     for tag, a1, a2, b1, b2 in matcher.get_opcodes():
         for offset in range(a2 - a1):

@@ -56,8 +56,7 @@ class SourceFile:
 
     @cached_property
     def lines(self) -> list[str]:
-        """Lines with their ends, as Python's parser counts them: `str.splitlines` also ends one at a form feed or U+2028."""
-        return list(io.StringIO(self.text, newline=""))
+        return lines_of(self.text)
 
     @cached_property
     def _line_starts(self) -> list[int]:
@@ -81,6 +80,11 @@ class SourceFile:
         line = min(line, len(self._line_starts))
         start = self._line_starts[line - 1]
         return line, len(self._utf8[start:offset].decode("utf-8", "replace")) + 1
+
+
+def lines_of(text: str) -> list[str]:
+    """Lines with their ends, as Python's parser counts them: `str.splitlines` also ends one at a form feed or U+2028."""
+    return list(io.StringIO(text, newline=""))
 
 
 def declared_encoding(body: bytes) -> str:

@@ -35,7 +35,7 @@ def read(text: str) -> Suppressions:
     lines: dict[int, frozenset[str]] = {}
     skip = False
     try:
-        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        for token in tokenize.generate_tokens(io.StringIO(text, newline="").readline):
             found = COMMENT.search(token.string) if token.type == tokenize.COMMENT else None
             if found is None:
                 continue

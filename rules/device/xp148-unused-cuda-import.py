@@ -103,7 +103,7 @@ def is_kept(context: Context, node: ast.stmt, bound: str) -> bool:
     """Marked as kept on purpose, or imported by another file from here."""
     if context.module.source.path.name == "__init__.py":
         return True
-    lines = context.module.source.text.splitlines()[node.lineno - 1:node.end_lineno]
+    lines = context.module.source.lines[node.lineno - 1:node.end_lineno]
     if any("noqa" in line for line in lines):
         return True
     own = context.module.source.path

@@ -15,7 +15,7 @@ from xlaport.projectfiles import (
 from xlaport.projectfiles.belonging import of_other_frameworks
 from xlaport.projectfiles.malformed import Malformed
 from xlaport.projectfiles.view import View, overlap, spliced
-from xlaport.source import SourceFile
+from xlaport.source import SourceFile, lines_of
 from xlaport.suppress import COMMENT, Suppressions
 
 MAX_PASSES = 5
@@ -165,7 +165,7 @@ def suppressions(text: str) -> Suppressions:
     lines: dict[int, frozenset[str]] = {}
     skip = False
     if "xlaport:" in text:
-        for number, line in enumerate(text.splitlines(), 1):
+        for number, line in enumerate(lines_of(text), 1):
             found = COMMENT.search(line)
             if found and found[1] == "skip-file":
                 skip = True

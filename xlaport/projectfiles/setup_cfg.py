@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from xlaport.findings import Finding
 from xlaport.projectfiles import python_version, requirements
 from xlaport.projectfiles.view import View
+from xlaport.source import lines_of
 
 SECTION = re.compile(r"^\[(?P<name>[^\]\n]+)\][ \t]*(?:[#;].*)?\r?$")
 KEY = re.compile(r"^(?P<key>[\w.-]+)[ \t]*[=:][ \t]*")
@@ -38,7 +39,7 @@ def check(view: View) -> Iterator[Finding]:
 def options(text: str) -> Iterator[Option]:
     """Every option, by indentation as configparser reads it."""
     section, current, position = "", None, 0
-    for line in text.splitlines(keepends=True):
+    for line in lines_of(text):
         end = position + len(line.rstrip("\r\n"))
         head = SECTION.match(line.rstrip("\n"))
         key = KEY.match(line)

@@ -12,6 +12,7 @@ from xlaport.findings import Danger, Finding, Grade
 from xlaport.reports.model import FileOutcome, Report, Status
 from xlaport.ruleset import load
 from xlaport.ruleset.schema import Rule
+from xlaport.source import lines_of
 
 HUNKS_SHOWN = 3
 """Before/after hunks printed for each rule; the other places are listed."""
@@ -102,8 +103,8 @@ def hunk_of(file: FileOutcome, finding: Finding) -> tuple[int, str] | None:
     if not touching:
         return None
     start, end, new_start, new_end = min(touching, key=lambda b: distance(b, first, finding.location.end_line))
-    old = [f"-{line}" for line in file.before.splitlines()[start:end]]
-    new = [f"+{line}" for line in file.after.splitlines()[new_start:new_end]]
+    old = [f"-{line}" for line in bare_lines(file.before)[start:end]]
+    new = [f"+{line}" for line in bare_lines(file.after)[new_start:new_end]]
     return start, "\n".join([*old, *new])
 
 
@@ -116,8 +117,12 @@ def distance(block: tuple[int, int, int, int], first: int, last: int) -> int:
 
 @lru_cache(maxsize=64)
 def blocks(before: str, after: str) -> tuple[tuple[int, int, int, int], ...]:
-    matcher = SequenceMatcher(None, before.splitlines(), after.splitlines(), autojunk=False)
+    matcher = SequenceMatcher(None, bare_lines(before), bare_lines(after), autojunk=False)
     return tuple((a1, a2, b1, b2) for tag, a1, a2, b1, b2 in matcher.get_opcodes() if tag != "equal")
+
+
+def bare_lines(text: str) -> list[str]:
+    return [line.rstrip("\r\n") for line in lines_of(text)]
 
 
 # -- what is left

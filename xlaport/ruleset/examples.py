@@ -16,7 +16,7 @@ from xlaport.config import Settings
 from xlaport.findings import Finding, Grade
 from xlaport.ruleset import load, match
 from xlaport.ruleset.schema import Rule
-from xlaport.source import SourceFile
+from xlaport.source import SourceFile, lines_of
 
 FENCE = re.compile(r"^```(?P<info>[^\n]*)\n(?P<code>.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
 MARKER = re.compile(r"[ \t]*# finds: (?P<codes>[\w, ]+?)[ \t]*$", re.MULTILINE)
@@ -174,7 +174,7 @@ def source_of(name: str, text: str) -> SourceFile:
 def misplaced(rule: Rule, block: Block, findings: list[Finding]) -> Iterator[Problem]:
     expected = block.marked(rule.code)
     found = {finding.location.line: finding for finding in findings if finding.code == rule.code}
-    lines = block.text.splitlines()
+    lines = lines_of(block.text)
     for line in sorted(expected - found.keys()):
         yield Problem(Outcome.MISSING, rule.path, block.line + line - 1, f"nothing found in `{lines[line - 1].strip()}`")
     for line in sorted(found.keys() - expected):
