@@ -12,7 +12,10 @@ from collections.abc import Iterator
 
 from xlaport.analysis.facts import FUNCTIONS, is_docstring
 from xlaport.analysis.project import Module
+from xlaport.analysis.uses import Use, use_of, use_of_import
 from xlaport.findings import Danger, Finding, Location, Severity
+from xlaport.ruleset import load
+from xlaport.ruleset.schema import Rule
 
 WORDS = re.compile(
     r"cuda|cudnn|cublas|nccl|nvtx|nvidia|apex|xformers|flash_attn|flash_attention_2|bitsandbytes|deepspeed|triton|pynvml|cupy|tensorrt",
@@ -41,10 +44,14 @@ def findings(module: Module, known: list[Finding]) -> Iterator[Finding]:
 
 
 def mentions(module: Module) -> Iterator[tuple[ast.AST, str, int]]:
-    """(node, identifier or text, line) of every identifier and string that matches `WORDS`."""
+    """(node, identifier or text, line) of every identifier and string that matches `WORDS`, or was imported from what does."""
     facts = module.facts
+    imported = names_from_cuda_modules(module)
     for node in facts.of(ast.Name):
-        yield from matching(node, node.id, node.lineno)
+        if node.id in imported and cuda_reference(module, node):
+            yield node, node.id, node.lineno
+        else:
+            yield from matching(node, node.id, node.lineno)
     for node in facts.of(ast.Attribute):
         yield from matching(node, node.attr, node.end_lineno)
     for node in facts.of(ast.arg, ast.keyword):
@@ -62,6 +69,16 @@ def mentions(module: Module) -> Iterator[tuple[ast.AST, str, int]]:
     for node in facts.of(ast.Constant):
         if isinstance(node.value, (str, bytes)) and not is_docstring(node):
             yield from in_text(module, node)
+
+
+def names_from_cuda_modules(module: Module) -> set[str]:
+    """Names that `from torch.cuda import thing` and `import torch.cuda as tc` bind."""
+    direct = {alias.asname for node in module.facts.of(ast.Import) for alias in node.names if alias.asname and is_cuda_only(alias.name)}
+    members = {
+        alias.asname or alias.name
+        for node in module.facts.of(ast.ImportFrom) if not node.level and is_cuda_only(node.module or "") for alias in node.names
+    }
+    return direct | members
 
 
 def matching(node: ast.AST, word: str, line: int) -> Iterator[tuple[ast.AST, str, int]]:
@@ -88,20 +105,45 @@ def shortened(value: str) -> str:
 def finding_for(module: Module, node: ast.AST, word: str, line: int, reference: str) -> Finding:
     place = Location(line, getattr(node, "col_offset", 0) + 1, line, getattr(node, "col_offset", 0) + 1)
     if reference:
-        return Finding(
-            UNKNOWN_CODE, UNKNOWN_NAME, module.source.name, place,
-            f"`{reference}` has no known XLA form: look it up, or take it out", Severity.ERROR, Danger.LOUD,
-        )
+        message, severity, danger = verdict(module, node, reference)
+        return Finding(UNKNOWN_CODE, UNKNOWN_NAME, module.source.name, place, message, severity, danger)
     return Finding(
         KEPT_CODE, KEPT_NAME, module.source.name, place, word, Severity.NOTE, Danger.NONE, is_idiom=False,
     )
+
+
+def verdict(module: Module, node: ast.AST, reference: str) -> tuple[str, Severity, Danger]:
+    """What to say of a reference, by what the program does with it. Torch has its modules for CUDA without a GPU too; the libraries are not there."""
+    use = use_of_reference(module, node) if reference.startswith("torch.") else Use.CALLED
+    if use is Use.CALLED:
+        return f"`{reference}` has no known XLA form: look it up, or take it out", Severity.ERROR, Danger.LOUD
+    rule = rule_for_calls(reference)
+    if rule is not None:
+        return f"`{reference}` is not called here; where it is: {rule.summary}", rule.severity, rule.danger
+    if use is Use.HANDED_ON:
+        return f"`{reference}` is handed on here: it has no known XLA form where it is called", Severity.ERROR, Danger.LOUD
+    return f"`{reference}` is only named here, which works without a GPU: look up what it stands for", Severity.NOTE, Danger.NONE
+
+
+def use_of_reference(module: Module, node: ast.AST) -> Use:
+    if isinstance(node, ast.expr):
+        return use_of(node, module.names)
+    aliases = [node] if isinstance(node, ast.alias) else node.names
+    statement = node.parent if isinstance(node, ast.alias) else node
+    bound = [alias.asname or alias.name.partition(".")[0] for alias in aliases]
+    return max(use_of_import(statement, name, module.names) for name in bound)
+
+
+def rule_for_calls(name: str) -> Rule | None:
+    """The rule that would speak of a call."""
+    return next((rule for rule in load.builtin() if name in rule.match.call), None)
 
 
 def cuda_reference(module: Module, node: ast.AST) -> str:
     """The CUDA-only name a node refers to or imports; empty for names of the user's own."""
     names: list[str] = []
     if isinstance(node, (ast.Name, ast.Attribute)):
-        if isinstance(node, ast.Name) and not is_import(module, node):
+        if isinstance(node, ast.Name) and (isinstance(node.ctx, ast.Store) or not is_import(module, node)):
             return ""
         while isinstance(node.parent, ast.Attribute):
             node = node.parent  # `torch.cuda.comm.gather`, not `torch.cuda`
