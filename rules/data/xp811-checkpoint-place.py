@@ -50,9 +50,11 @@ def names_device(context: Context, node: ast.expr) -> bool:
 
 def moved(context: Context, call: ast.Call, place: ast.expr):
     """`.to(device)` for a whole module that ran wherever the file put it."""
-    if not context.refers(call.func, "torch.load"):
-        return []
-    if not checkpoints.is_unmoved_module(list(checkpoints.uses_of_loaded(call, context.module))):
+    uses = list(checkpoints.uses_of_loaded(call, context.module))
+    if context.refers(call.func, "torch.jit.load"):
+        if any(map(checkpoints.is_moved, uses)):
+            return []
+    elif not context.refers(call.func, "torch.load") or not checkpoints.is_unmoved_module(uses):
         return []
     is_variable = isinstance(place, (ast.Name, ast.Attribute)) and bool(context.values.guess(place) & PLACE)
     before = devices.runs_before_workers(call, context.module, context.project)

@@ -36,6 +36,8 @@ def check(context: Context):
 def is_told(node: ast.expr) -> bool:
     """Written into a text or printed as it is."""
     parent = node.parent
+    if isinstance(parent, ast.IfExp) and parent.test is node and isinstance(parent.body, ast.Constant):
+        parent = parent.parent
     if isinstance(parent, ast.FormattedValue):
         return True
     return isinstance(parent, ast.Call) and node in parent.args and last_name(parent.func) in TELLERS

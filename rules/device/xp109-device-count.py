@@ -3,7 +3,7 @@
 import ast
 
 from xlaport.analysis import devices
-from xlaport.ruleset.api import Context, syntax
+from xlaport.ruleset.api import Context, Mode, syntax
 
 
 def check(context: Context):
@@ -17,7 +17,8 @@ def check(context: Context):
                 context.replace(call, "1"),
             )
         else:
-            yield context.finding(call, ops=context.replace(call, "{device_count}"))
+            count = "{host_device_count}" if context.mode is Mode.MP else "{device_count}"
+            yield context.finding(call, ops=context.replace(call, count))
 
 
 def in_known_test(context: Context, call: ast.Call) -> bool:

@@ -6,8 +6,12 @@ On XLA a device is always there, so `torch.cuda.is_available()` is True; what it
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
+
+NEGATION = re.compile(r"not (\{p\d+\}|\([^()]*\))")
+"""`not x`: needs no parentheses beside `and` and `or`."""
 
 Truth = Callable[[ast.expr], bool | None]
 
@@ -60,7 +64,7 @@ def joined(kept: list[Residue], word: str) -> Residue:
     parts: list[ast.expr] = []
     pieces = []
     for item in kept:
-        piece = grouped(item)
+        piece = item.template if NEGATION.fullmatch(item.template) else grouped(item)
         for index in reversed(range(len(item.parts))):
             piece = piece.replace("{p%d}" % index, "{p%d}" % (index + len(parts)))
         pieces.append(piece)

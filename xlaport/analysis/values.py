@@ -68,6 +68,7 @@ CALLS: dict[str, Kind] = {
     "torch.cuda.device_count": Kind.DEVICE_COUNT,
     "torch.accelerator.device_count": Kind.DEVICE_COUNT,
     "torch_xla.device_count": Kind.DEVICE_COUNT,
+    "torch_xla.runtime.local_device_count": Kind.DEVICE_COUNT,
     "torch_xla.runtime.global_runtime_device_count": Kind.DEVICE_COUNT,
     "torch.distributed.get_rank": Kind.RANK,
     "torch.distributed.get_node_local_rank": Kind.RANK,
