@@ -41,10 +41,18 @@ def methods(context: Context):
         if func.attr in DROPPED_METHODS and isinstance(call.parent, ast.Expr):
             yield context.finding(call, "gathering and prefetching are the compiler's work", context.remove(call.parent))
         elif func.attr == "full_tensor":
-            yield context.finding(call, "under SPMD a parameter is its whole value", context.replace(call, "{value}", value=func.value))
+            yield context.finding(call, "under SPMD a parameter is its whole value", whole(context, call))
         elif func.attr == "clip_grad_norm_" and call.args and Kind.MODULE in context.values.guess(func.value):
             ops = context.replace(call, "torch.nn.utils.clip_grad_norm_({model}.parameters(), {norm})", model=func.value, norm=call.args[0])
             yield context.finding(call, "a plain module has no clip_grad_norm_", ops)
+
+
+def whole(context: Context, call: ast.Call):
+    """`p = p.full_tensor()` goes; elsewhere the value itself stays."""
+    statement, value = call.parent, call.func.value
+    if isinstance(statement, ast.Assign) and [ast.unparse(target) for target in statement.targets] == [ast.unparse(value)]:
+        return context.remove(statement)
+    return context.replace(call, "{value}", value=value)
 
 
 def assertions(context: Context):

@@ -3,6 +3,7 @@
 import ast
 import re
 
+from xlaport.analysis import devices
 from xlaport.analysis.values import constant
 from xlaport.ruleset.api import Context, syntax
 
@@ -28,8 +29,8 @@ def check(context: Context):
             yield from trainer_findings(context, call)
         elif is_strategy(context, call.func):
             yield context.finding(call, "a strategy for GPUs: leave it out, or XLAFSDPStrategy for sharding")
-    if imports_lightning(context):
-        yield from defaults(context)
+    if devices.imports_lightning(context.module):
+        yield from names(context)
 
 
 def trainer_findings(context: Context, call: ast.Call):
@@ -80,32 +81,26 @@ def asks_for_gpu(given: dict[str, ast.expr]) -> bool:
     return constant(given.get("accelerator")) not in {"cpu", "mps", "hpu", "ipu"}
 
 
-def imports_lightning(context: Context) -> bool:
-    modules = [alias.name for node in context.facts.of(ast.Import) for alias in node.names]
-    modules += [node.module or "" for node in context.facts.of(ast.ImportFrom)]
-    return any(module.startswith(("lightning", "pytorch_lightning")) for module in modules)
-
-
 def is_strategy(context: Context, func: ast.expr) -> bool:
     own = context.module.source.path
     return any(STRATEGIES.match(name) and context.project.find(name, own) is None for name in context.names.qualified(func))
 
 
-def defaults(context: Context):
-    """`add_argument("--accelerator", default="gpu")` and `{"accelerator": "gpu"}`."""
+def names(context: Context):
+    """`accelerator = "gpu"`, `add_argument("--accelerator", default="gpu")`, `accelerator in ("cuda", "gpu")`."""
     for node in context.facts.of(ast.Constant):
-        if node.value in GPU_NAMES and names_accelerator(node) and not syntax.is_dead(node):
+        if node.value not in GPU_NAMES or syntax.is_dead(node) or is_given_to_trainer(context, node) or stands_beside_another(node):
+            continue
+        if devices.is_lightning_accelerator(node, context.module):
             quote = context.text(node)[-1]
             yield context.finding(node, "raises without a GPU", context.replace(node, f"{quote}tpu{quote}"))
 
 
-def names_accelerator(node: ast.Constant) -> bool:
+def is_given_to_trainer(context: Context, node: ast.Constant) -> bool:
     place = node.parent
-    if isinstance(place, ast.keyword) and place.arg == "default":
-        return any("accelerator" in str(constant(arg)) for arg in getattr(place.parent, "args", ()))
-    if isinstance(place, ast.Dict) and node in place.values:
-        return constant(place.keys[place.values.index(node)]) == "accelerator"
-    if isinstance(place, ast.Assign):
-        target = place.targets[0]
-        return isinstance(target, ast.Subscript) and constant(target.slice) == "accelerator"
-    return False
+    return isinstance(place, ast.keyword) and isinstance(place.parent, ast.Call) and context.refers(place.parent.func, *TRAINERS)
+
+
+def stands_beside_another(node: ast.Constant) -> bool:
+    """`("cuda", "gpu")`: one of them becomes the TPU."""
+    return node.value != "cuda" and any(constant(other) in {"cuda", "tpu"} for other in getattr(node.parent, "elts", ()))

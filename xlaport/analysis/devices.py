@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from xlaport.analysis.facts import enclosing_function, is_docstring
 from xlaport.analysis.folding import fold
 from xlaport.analysis.project import Module, Project
-from xlaport.analysis.values import NUMBER, PLACE, Kind, constant, last_name
+from xlaport.analysis.values import NUMBER, PLACE, Kind, constant, default_of, last_name
 
 CUDA_STRING = re.compile(r"cuda(:\d*)?")
 PERCENT = re.compile(r"cuda:%[dsi]")
@@ -18,6 +18,7 @@ FORMAT = re.compile(r"cuda:\{\w*(![rs])?(:\w*)?\}")
 ALWAYS_TRUE = frozenset({"torch.cuda.is_available", "torch.accelerator.is_available", "torch.cuda.is_bf16_supported"})
 COUNTS = frozenset({"torch.cuda.device_count", "torch.accelerator.device_count"})
 ACCELERATOR = "torch.accelerator.current_accelerator"
+LIGHTNING = ("lightning", "pytorch_lightning")
 SPAWNERS = re.compile(r"\bspawn\(|\blaunch\(")
 STRING_TEST = re.compile(
     r"""["']\w+:?["']\s+(?:not\s+)?in\s+(?:\w+\.)*\w*device|device\s*[!=]=\s*["']|["']\s*[!=]=\s*(?:\w+\.)*device\b"""
@@ -136,10 +137,13 @@ def is_count(node: ast.expr, module: Module) -> bool:
 
 
 def is_condition(node: ast.expr) -> bool:
+    """Only asked for its truth: `n = device_count() or 1` takes the number."""
+    while isinstance(node.parent, ast.BoolOp):
+        node = node.parent
     parent = node.parent
     if isinstance(parent, (ast.If, ast.IfExp, ast.While, ast.Assert)):
         return parent.test is node
-    return isinstance(parent, ast.BoolOp) or isinstance(parent, ast.UnaryOp) and isinstance(parent.op, ast.Not)
+    return isinstance(parent, ast.UnaryOp) and isinstance(parent.op, ast.Not)
 
 
 def means_other_devices(index: ast.expr | None, module: Module) -> bool:
@@ -190,6 +194,43 @@ def runs_before_workers(node: ast.AST, module: Module, project: Project) -> bool
 def must_stay_string(module: Module, project: Project) -> bool:
     """Some file of the program tests or cuts up a device variable as a string."""
     return project.program_mentions(module.source.path, STRING_TEST)
+
+
+def imports_lightning(module: Module) -> bool:
+    names = [alias.name for node in module.facts.of(ast.Import) for alias in node.names]
+    names += [node.module or "" for node in module.facts.of(ast.ImportFrom)]
+    return any(name.startswith(LIGHTNING) for name in names)
+
+
+def is_lightning_accelerator(node: ast.expr, module: Module) -> bool:
+    """`accelerator = "cuda"`, `accelerator in ("cuda", "gpu")` in a file that imports Lightning, whose name of a TPU is "tpu"."""
+    if not imports_lightning(module):
+        return False
+    child, parent = node, node.parent
+    while isinstance(parent, (ast.Tuple, ast.List, ast.Set, ast.IfExp, ast.Subscript)):
+        child, parent = parent, parent.parent
+    return any("accelerator" in name for name in names_around(child, parent))
+
+
+def names_around(child: ast.AST, parent: ast.AST) -> Iterator[str]:
+    """What a value is assigned to, compared with, or the default or annotation of."""
+    if isinstance(parent, ast.Compare):
+        yield from map(last_name, (parent.left, *parent.comparators))
+    elif isinstance(parent, ast.Assign):
+        yield from map(ast.unparse, parent.targets)
+    elif isinstance(parent, ast.AnnAssign):
+        yield ast.unparse(parent.target)
+    elif isinstance(parent, ast.arg):
+        yield parent.arg
+    elif isinstance(parent, ast.arguments):
+        parameters = (*parent.posonlyargs, *parent.args, *parent.kwonlyargs)
+        yield from (item.arg for item in parameters if default_of(parent.parent, item) is child)
+    elif isinstance(parent, ast.keyword):
+        yield parent.arg or ""
+        if parent.arg in {"default", "choices"}:
+            yield from (str(constant(argument)) for argument in parent.parent.args)
+    elif isinstance(parent, ast.Dict) and child in parent.values:
+        yield str(constant(parent.keys[parent.values.index(child)]))
 
 
 def cuda_strings(module: Module) -> Iterator[ast.Constant]:
