@@ -148,7 +148,7 @@ def test_every_setting_is_documented():
 
 def test_no_file_names_a_machine_or_a_registry():
     found = []
-    for path in files.walk(CHECKOUT):
+    for path in files.walk(CHECKOUT, {}):
         name = path.relative_to(CHECKOUT).as_posix()
         if name.startswith(".") and not name.startswith(".ci/"):
             continue

@@ -237,9 +237,32 @@ def test_report_of_a_run_that_writes_nothing_else(src, capsys, tmp_path):
     assert "XP201" in (tmp_path / "r.md").read_text()
 
 
-def test_report_that_cannot_be_written(src, capsys, tmp_path):
-    assert run(src, "--report", tmp_path / "no" / "r.md") == 2
-    assert one_error_line(capsys.readouterr().err)
+def test_report_that_cannot_be_written(src, capsys, tmp_path, monkeypatch):
+    """Nothing is edited then: the user shall have both."""
+    before = tree(src)
+    (tmp_path / "file").write_text("")
+    for report in (tmp_path / "no" / "r.md", tmp_path, tmp_path / "file" / "r.md"):
+        assert run(src, "--report", report) == 2
+        assert one_error_line(capsys.readouterr().err)
+    monkeypatch.setattr(files.os, "access", lambda path, mode: False)
+    assert run(src, "--report", tmp_path / "r.md") == 2
+    assert capsys.readouterr().err == f"xlaport: {tmp_path / 'r.md'}: cannot be written: permission denied\n"
+    assert tree(src) == before
+
+
+def test_report_into_the_port(src, capsys, tmp_path):
+    assert run(src, "--out", tmp_path / "port", "--report", tmp_path / "port" / "docs" / "r.md") == 0
+    assert "# Migration to TPU" in (tmp_path / "port" / "docs" / "r.md").read_text()
+
+
+def test_report_through_a_link_and_into_a_pipe(src, capsys, tmp_path):
+    (tmp_path / "link.md").symlink_to("r.md")
+    assert run(src, "--check", "--report", tmp_path / "link.md") == 1
+    assert (tmp_path / "link.md").is_symlink()
+    assert "# Migration to TPU" in (tmp_path / "r.md").read_text()
+    with start(src, "--check", "--report", "/dev/stdout") as process:
+        out, error = process.communicate()
+    assert process.returncode == 1 and b"# Migration to TPU" in out, error
 
 
 def test_one_output_at_a_time(src, capsys):
@@ -448,6 +471,28 @@ def test_a_bad_file_is_named_and_left_and_the_others_go_on(src, capsys, raw, rea
     assert "files: 1 changed, 1 clean, 0 skipped, 1 failed" in out
 
 
+LATIN_1 = "# Größe\nNCCL_DEBUG=INFO torchrun --nproc_per_node=4 train.py\n".encode("latin-1")
+
+
+def test_a_project_file_in_another_encoding_is_edited_and_keeps_its_bytes(src, capsys):
+    (src / "run.sh").write_bytes(LATIN_1)
+    (src / "plain.sh").write_bytes("# Größe\necho ä\n".encode("latin-1"))
+    (src / "config.yaml").write_bytes("# Größe\ndevice: cuda\n".encode("latin-1"))
+    assert run(src, "--report", src.parent / "r.md") == 0
+    assert "0 skipped, 0 failed" in capsys.readouterr().out
+    assert (src / "run.sh").read_bytes() == LATIN_1.replace(b"NCCL_DEBUG=INFO ", b"")
+    assert (src / "plain.sh").read_bytes() == "# Größe\necho ä\n".encode("latin-1")
+    assert (src / "config.yaml").read_bytes() == "# Größe\ndevice: xla\n".encode("latin-1")
+
+
+@pytest.mark.parametrize("raw, reason", [("torch\n".encode("utf-16"), "UTF-16 text"), (b"torch\0\xff", "not text")])
+def test_a_project_file_that_is_no_text_is_skipped(src, capsys, raw, reason):
+    (src / "requirements.txt").write_bytes(raw)
+    assert run(src) == 0
+    assert f"\n  skipped: 1 {reason}\n" in capsys.readouterr().out
+    assert (src / "requirements.txt").read_bytes() == raw
+
+
 FAULTY = "import torch\ntorch.cuda.empty_cache()\nprint(torch.cuda.comm.gather(y))\n"
 
 
@@ -552,7 +597,18 @@ def test_a_generated_file_is_skipped(src, capsys):
     assert run(src) == 0
     assert time.monotonic() - started < 10
     assert (src / "data.py").read_bytes() == raw
-    assert "1 skipped" in capsys.readouterr().out
+    assert "1 skipped, 0 failed\n  skipped: 1 larger than 2 MB\n" in capsys.readouterr().out
+    run(src, "--report", src / "r.md")
+    assert "- `data.py` skipped: larger than 2 MB, taken for generated\n" in (src / "r.md").read_text()
+
+
+def test_skipped_files_are_counted_by_their_reason(src, capsys):
+    (src / "a.py").write_text("# xlaport: skip-file\n" + CUDA)
+    (src / "run.sh").write_text("# xlaport: skip-file\nNCCL_DEBUG=INFO python a.py\n")
+    (src / "b_pb2.py").write_text(CUDA)
+    (src / "pyproject.toml").write_text("[tool.xlaport]\nexclude = ['*_pb2.py']\n")
+    assert run(src) == 0
+    assert "3 skipped, 0 failed\n  skipped: 2 marked skip-file, 1 excluded by the settings\n" in capsys.readouterr().out
 
 
 def test_a_link_is_not_followed_and_stays_a_link(src, capsys, tmp_path):
@@ -568,7 +624,18 @@ def test_a_link_is_not_followed_and_stays_a_link(src, capsys, tmp_path):
     assert outside.read_text() == (tmp_path / "lib" / "other.py").read_text() == CUDA
     assert (src / "linked.py").is_symlink() and (src / "inside.py").is_symlink() and (src / "lib").is_symlink()
     assert (src / "train.py").read_text() == PORTED
-    assert "3 skipped" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "4 skipped" in out
+    assert "\n  skipped: 2 linked out of the tree, 1 linked to nothing, 1 linked in the tree\n" in out
+
+
+def test_links_that_go_round(src, capsys, tmp_path):
+    (src / "a.py").symlink_to("b.py")
+    (src / "b.py").symlink_to("a.py")
+    (src / "self").symlink_to(".", target_is_directory=True)
+    assert run(src, "--out", tmp_path / "port") == 0
+    assert "2 linked to nothing" in capsys.readouterr().out
+    assert (tmp_path / "port" / "train.py").read_text() == PORTED
 
 
 def test_a_linked_folder_that_is_named_is_worked_in(src, capsys, tmp_path):
@@ -583,6 +650,62 @@ def test_a_pipe_is_no_file(src, capsys):
     os.mkfifo(src / "pipe.py")
     assert run(src) == 0
     assert "1 skipped" in capsys.readouterr().out
+
+
+UNREADABLE = "  failed: closed/: cannot be listed: permission denied\n"
+
+
+@pytest.mark.parametrize("with_git", [False, True])
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_folder_that_may_not_be_listed(src, capsys, with_git):
+    (src / "closed").mkdir()
+    (src / "closed" / "a.py").write_text(CUDA)
+    if with_git:
+        git(src, "init", "-q")
+        git(src, "add", "-A")
+    (src / "closed").chmod(0)
+    try:
+        assert run(src, "--out", src.parent / "port") == 2
+        assert UNREADABLE in capsys.readouterr().out
+        assert (src.parent / "port" / "train.py").read_text() == PORTED
+        assert run(src / "closed") == 2
+        assert one_error_line(capsys.readouterr().err)
+    finally:
+        (src / "closed").chmod(0o700)
+
+
+def test_a_folder_that_cannot_be_listed(src, capsys, monkeypatch):
+    (src / "closed").mkdir()
+    (src / "closed" / "a.py").write_text(CUDA)
+    real = os.scandir
+
+    def refusing(path):
+        if Path(path).name == "closed":
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path)
+
+    monkeypatch.setattr(files.os, "scandir", refusing)
+    assert run(src) == 2
+    assert UNREADABLE in capsys.readouterr().out
+    assert (src / "train.py").read_text() == PORTED
+    assert run(src / "closed") == 2
+    assert one_error_line(capsys.readouterr().err)
+
+
+def test_what_git_says_of_a_folder_it_cannot_list(src, capsys, monkeypatch):
+    git(src, "init", "-q")
+    real = subprocess.run
+
+    def closed(command, **options):
+        done = real(command, **options)
+        if "ls-files" in command:
+            done.stderr = b"warning: could not open directory 'closed/': Permission denied\n"
+        return done
+
+    monkeypatch.setattr(files.subprocess, "run", closed)
+    assert run(src) == 2
+    assert UNREADABLE in capsys.readouterr().out
+    assert (src / "train.py").read_text() == PORTED
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
@@ -634,6 +757,20 @@ def test_a_target_that_cannot_be_written(src, capsys, monkeypatch, name):
     assert "failed: train.py: cannot be written: permission denied" in capsys.readouterr().out
     assert (src / "train.py").read_text() == CUDA
     assert not leftovers(src)
+
+
+def test_a_file_that_cannot_be_copied_is_named(src, capsys, monkeypatch, tmp_path):
+    real = shutil.copy2
+
+    def refusing(path, copy):
+        if path.name == "notes.txt":
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path, copy)
+
+    monkeypatch.setattr(files.shutil, "copy2", refusing)
+    assert run(src, "--out", tmp_path / "port") == 2
+    assert "1 failed\n  failed: notes.txt: cannot be copied: permission denied\n" in capsys.readouterr().out
+    assert (tmp_path / "port" / "train.py").read_text() == PORTED
 
 
 def test_a_disk_that_is_full(src, capsys, monkeypatch):
@@ -790,6 +927,70 @@ def test_without_git_on_the_machine(src, capsys, monkeypatch):
     monkeypatch.setattr(files.subprocess, "run", missing)
     assert run(src) == 0
     assert (src / "train.py").read_text() == PORTED
+
+
+@pytest.fixture
+def with_submodule(repository, tmp_path) -> Path:
+    """The repository with another one, of CUDA code, as its submodule `lib`."""
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "kernels.py").write_text(CUDA)
+    git(other, "init", "-q")
+    git(other, "add", "-A")
+    git(other, "commit", "-qm", "x")
+    git(repository, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(other), "lib")
+    git(repository, "commit", "-qm", "y")
+    return repository
+
+
+def test_a_submodule_is_left_as_it_is(with_submodule, capsys):
+    assert run(with_submodule) == 0
+    out = capsys.readouterr().out
+    assert "\n  skipped: 1 left as git submodule\n" in out
+    assert "note: git submodules were left as they are, name their paths too to have them migrated: lib\n" in out
+    assert (with_submodule / "lib" / "kernels.py").read_text() == CUDA
+    assert (with_submodule / "train.py").read_text() == PORTED
+
+
+def test_a_submodule_is_copied_with_the_port(with_submodule, capsys, tmp_path):
+    assert run(with_submodule, "--out", tmp_path / "port") == 0
+    assert "note: git submodules were copied as they are" in capsys.readouterr().out
+    assert (tmp_path / "port" / "lib" / "kernels.py").read_text() == CUDA
+    assert not (tmp_path / "port" / "lib" / ".git").exists()
+
+
+def test_a_submodule_that_is_named_is_migrated(with_submodule, capsys, tmp_path):
+    lib = with_submodule / "lib"
+    assert run(with_submodule, lib, "--out", tmp_path / "port") == 0
+    assert "0 skipped" in capsys.readouterr().out
+    assert (tmp_path / "port" / "lib" / "kernels.py").read_text() == PORTED
+    (lib / "kernels.py").write_text(CUDA + "# mine\n")
+    assert run(with_submodule, lib) == 2
+    assert "lib/kernels.py: unstaged changes in git" in capsys.readouterr().err
+    git(lib, "add", "-A")
+    assert run(with_submodule, lib) == 0
+    assert (lib / "kernels.py").read_text() == PORTED + "# mine\n"
+
+
+def test_a_submodule_that_is_not_checked_out(with_submodule, capsys, tmp_path):
+    git(tmp_path, "clone", "-q", str(with_submodule), "clone")
+    assert run(tmp_path / "clone", "--out", tmp_path / "port") == 0
+    assert "1 left as git submodule" in capsys.readouterr().out
+    assert (tmp_path / "port" / "train.py").read_text() == PORTED
+
+
+def test_a_repository_that_was_cloned_into_the_tree(repository, capsys, tmp_path):
+    git(tmp_path, "clone", "-q", str(repository), str(repository / "vendored"))
+    assert run(repository, "--out", tmp_path / "port") == 0
+    assert (tmp_path / "port" / "vendored" / "train.py").read_text() == CUDA
+
+
+def test_unstaged_changes_in_one_of_two_repositories(repository, capsys, tmp_path):
+    second = tmp_path / "second"
+    git(tmp_path, "clone", "-q", str(repository), str(second))
+    (second / "train.py").write_text(CUDA + "# mine\n")
+    assert run(repository, second) == 2
+    assert "second/train.py: unstaged changes in git" in capsys.readouterr().err
 
 
 # -- what is printed

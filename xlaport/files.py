@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import stat
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -22,16 +24,25 @@ MAX_BYTES = 2_000_000
 """Larger Python files are generated data: parsing one costs a second and 300 MB of nodes."""
 
 
+OTHER_REPOSITORY = "left as git submodule"
+"""Why a submodule is skipped: its files belong to another history. Also a repository that was cloned into the tree."""
+
+CLOSED_TO_GIT = re.compile(r"^warning: could not open directory '(.*?)/?': (.*)$", re.MULTILINE)
+
+
 @dataclass(frozen=True)
 class Tree:
     """A root directory (or the parent of a single file) and the files found below it.
 
-    `files` are absolute, sorted, without duplicates. `skipped` are (file, reason).
+    `files` are absolute, sorted, without duplicates. `skipped` are (file or folder, reason), `unreadable` likewise.
+    `other_repositories` are the files of git submodules: they belong to the tree, and are not looked at.
     """
 
     root: Path
     files: tuple[Path, ...]
     skipped: tuple[tuple[Path, str], ...] = ()
+    unreadable: tuple[tuple[Path, str], ...] = ()
+    other_repositories: tuple[Path, ...] = ()
 
 
 def find(paths: list[Path]) -> Tree:
@@ -42,17 +53,34 @@ def find(paths: list[Path]) -> Tree:
     for path in paths:
         if not os.path.lexists(path):
             raise UserError(f"{path}: no such file or directory")
+        refuse_unlistable(path)
     root = common_root(paths)
+    named = {absolute(path) for path in paths}
     files: dict[Path, None] = {}
-    skipped: list[tuple[Path, str]] = []
+    skipped: dict[Path, str] = {}
+    unreadable: dict[Path, str] = {}
+    others: dict[Path, None] = {}
     for path in paths:
-        for file in walk(path):
-            reason = skip_reason(file)
-            if reason:
-                skipped.append((absolute(file), reason))
-            else:
-                files[absolute(file)] = None
-    return Tree(root, tuple(sorted(files)), tuple(sorted(set(skipped))))
+        for file in map(absolute, walk(path, unreadable)):
+            reason = skip_reason(file, root)
+            if not reason:
+                files[file] = None
+            elif file not in named:
+                skipped[file] = reason
+                others |= dict.fromkeys(below(file, unreadable) if is_folder(file) else ())
+    return Tree(
+        root, tuple(sorted(files)), tuple(sorted(skipped.items())),
+        tuple(sorted((absolute(path), reason) for path, reason in unreadable.items())), tuple(sorted(others.keys() - files.keys())),
+    )
+
+
+def refuse_unlistable(path: Path) -> None:
+    """A folder the user named must be one that can be listed."""
+    try:
+        if path.is_dir():
+            os.scandir(path).close()
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror.lower()}") from None
 
 
 def common_root(paths: list[Path]) -> Path:
@@ -65,27 +93,45 @@ def absolute(path: Path) -> Path:
     return Path(os.path.abspath(path))
 
 
-def walk(path: Path) -> Iterator[Path]:
-    """What is below a folder the user named, be it through a link; links found on the way are not followed."""
+def is_folder(path: Path) -> bool:
+    return os.path.isdir(path) and not os.path.islink(path)
+
+
+def walk(path: Path, unreadable: dict[Path, str]) -> Iterator[Path]:
+    """What is below a folder the user named, be it through a link; links found on the way are not followed.
+
+    Folders below it that cannot be listed are added to `unreadable`, with the reason.
+    """
     if not path.is_dir():
         yield path
         return
-    listed = git_files(path)
+    listed = git_files(path, unreadable)
     if listed is not None:
         yield from listed
         return
-    yield from walk_plain(path)
+    yield from walk_plain(path, unreadable)
 
 
-def walk_plain(path: Path) -> Iterator[Path]:
+def below(repository: Path, unreadable: dict[Path, str]) -> Iterator[Path]:
+    """The files of a repository and of those in it. One that is not checked out has none, or files git knows nothing of."""
+    listed = walk if (repository / ".git").exists() else walk_plain
+    for file in map(absolute, listed(repository, unreadable)):
+        if is_folder(file):
+            yield from below(file, unreadable)
+        else:
+            yield file
+
+
+def walk_plain(path: Path, unreadable: dict[Path, str]) -> Iterator[Path]:
     try:
         entries = sorted(os.scandir(path), key=lambda entry: entry.name)
     except OSError as error:
-        raise UserError(f"{path}: {error.strerror.lower()}") from None
+        unreadable[path] = error.strerror.lower()
+        return
     for entry in entries:
         if entry.is_dir(follow_symlinks=False):
             if entry.name not in ALWAYS_SKIPPED and not is_virtual_environment(entry.path):
-                yield from walk_plain(Path(entry.path))
+                yield from walk_plain(Path(entry.path), unreadable)
         else:
             yield Path(entry.path)
 
@@ -94,12 +140,12 @@ def is_virtual_environment(folder: str) -> bool:
     return os.path.exists(os.path.join(folder, "pyvenv.cfg"))
 
 
-def git_files(path: Path) -> list[Path] | None:
-    """Tracked and untracked-but-not-ignored files below `path`; None outside a work tree."""
+def git_files(path: Path, unreadable: dict[Path, str]) -> list[Path] | None:
+    """Tracked and untracked-but-not-ignored files below `path`, and folders that are repositories of their own; None outside a work tree."""
     try:
         done = subprocess.run(
             ["git", "-C", str(path), "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-            capture_output=True, check=False,
+            capture_output=True, check=False, env={**os.environ, "LC_ALL": "C"},
         )
     except OSError:
         return None
@@ -108,18 +154,45 @@ def git_files(path: Path) -> list[Path] | None:
     names = [os.fsdecode(name) for name in done.stdout.split(b"\0") if name]
     if not names:
         return None  # an ignored folder of a larger work tree: the user asked for it by name
+    for folder, reason in CLOSED_TO_GIT.findall(os.fsdecode(done.stderr)):
+        unreadable[path / folder] = reason.lower()
     existing = (path / name for name in names if not ALWAYS_SKIPPED.intersection(name.split("/")))
-    return [file for file in existing if os.path.lexists(file)]
+    return [file for file in existing if is_there(file, unreadable)]
 
 
-def skip_reason(file: Path) -> str | None:
-    if file.is_symlink():
-        return "a link: edit the file it points to"
-    if not file.is_file():
+def is_there(file: Path, unreadable: dict[Path, str]) -> bool:
+    """Git also lists files that were deleted, and those in folders that have become unreadable."""
+    try:
+        file.lstat()
+    except PermissionError as error:
+        unreadable[file.parent] = error.strerror.lower()
+        return False
+    except OSError:
+        return False
+    return True
+
+
+def skip_reason(file: Path, root: Path) -> str | None:
+    """Why a file is not looked at; what stands before a colon or comma is the kind of reason."""
+    if os.path.islink(file):
+        if not os.path.exists(file):
+            return "linked to nothing"
+        return f"linked {'in' if points_into(file, root) else 'out of'} the tree: edit what it points to"
+    try:
+        found = file.stat()
+    except OSError:
+        return None  # reading it says why
+    if stat.S_ISDIR(found.st_mode):
+        return f"{OTHER_REPOSITORY}: name its path too to have it migrated"
+    if not stat.S_ISREG(found.st_mode):
         return "not a regular file"
-    if file.suffix in {".py", ".pyi"} and file.stat().st_size > MAX_BYTES:
+    if file.suffix in {".py", ".pyi"} and found.st_size > MAX_BYTES:
         return f"larger than {MAX_BYTES // 1_000_000} MB, taken for generated"
     return None
+
+
+def points_into(link: Path, root: Path) -> bool:
+    return Path(os.path.realpath(root)) in Path(os.path.realpath(link)).parents
 
 
 def write_atomically(path: Path, raw: bytes, mode: int | None = None) -> None:
@@ -142,6 +215,30 @@ def write_atomically(path: Path, raw: bytes, mode: int | None = None) -> None:
         raise
 
 
+def write(path: Path, raw: bytes) -> None:
+    """Write what a link points to, in one step where it is a file; a pipe or terminal (`/dev/stdout`) is written to.
+
+    Raises `OSError`.
+    """
+    if os.path.exists(path) and not os.path.isfile(path):
+        path.write_bytes(raw)
+    else:
+        write_atomically(Path(os.path.realpath(path)), raw)
+
+
+def refusal(path: Path) -> str:
+    """Why `write` would fail; empty when it would not."""
+    if os.path.isdir(path):
+        return "is a directory"
+    folder = os.path.dirname(os.path.realpath(path))
+    if not os.path.isdir(folder):
+        return "no such folder"
+    exists, is_replaced = os.path.exists(path), os.path.isfile(path) or not os.path.exists(path)
+    if exists and not os.access(path, os.W_OK) or is_replaced and not os.access(folder, os.W_OK | os.X_OK):
+        return "permission denied"
+    return ""
+
+
 def copy_over(path: Path, copy: Path, root: Path) -> None:
     """Copy a file of the tree below `root`. A link becomes the same link when it stays in the tree; what else there is stays behind.
 
@@ -150,7 +247,7 @@ def copy_over(path: Path, copy: Path, root: Path) -> None:
     if copy.is_symlink():
         copy.unlink()  # writing would go through it
     if path.is_symlink():
-        if not os.path.isabs(os.readlink(path)) and root.resolve() in path.resolve().parents:
+        if not os.path.isabs(os.readlink(path)) and points_into(path, root):
             copy.symlink_to(os.readlink(path))
     elif path.is_file():
         shutil.copy2(path, copy)
@@ -162,20 +259,20 @@ def current_umask() -> int:
     return mask
 
 
-def unstaged(paths: list[Path], root: Path) -> list[Path]:
+def unstaged(paths: list[Path]) -> list[Path]:
     """Those of `paths` with changes git has not staged; empty outside a work tree."""
+    dirty = {changed for top in map(work_tree, {path.parent for path in paths}) if top for changed in changed_in(top)}
+    return [path for path in paths if path.resolve() in dirty]
+
+
+def work_tree(folder: Path) -> Path | None:
+    """The nearest folder upwards that git keeps: a submodule has changes of its own, which the repository around it does not list."""
+    return next((top for top in (folder.resolve(), *folder.resolve().parents) if (top / ".git").exists()), None)
+
+
+def changed_in(top: Path) -> set[Path]:
     try:
-        top = subprocess.run(
-            ["git", "-C", str(root), "rev-parse", "--show-toplevel"], capture_output=True, check=False, text=True
-        )
-        if top.returncode != 0:
-            return []
-        done = subprocess.run(
-            ["git", "-C", str(root), "diff", "--name-only", "-z"], capture_output=True, check=False
-        )
+        done = subprocess.run(["git", "-C", str(top), "diff", "--name-only", "-z"], capture_output=True, check=False)
     except OSError:
-        return []
-    base = Path(top.stdout.rstrip("\n"))
-    dirty = {base / os.fsdecode(name) for name in done.stdout.split(b"\0") if name}
-    real = {entry.resolve() for entry in dirty}
-    return [path for path in paths if path.resolve() in real]
+        return set()
+    return {(top / os.fsdecode(name)).resolve() for name in done.stdout.split(b"\0") if name}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import io
 import tokenize
 from bisect import bisect_right
@@ -44,6 +45,18 @@ class SourceFile:
         except UnicodeDecodeError as error:
             raise Undecodable(f"not {error.encoding} text at byte {error.start}") from None
         return cls(path, name, raw, text, encoding, has_bom)
+
+    @classmethod
+    def from_any_bytes(cls, path: Path, name: str, raw: bytes) -> SourceFile:
+        """A file that is not Python: what does not decode is read as latin-1, which gives every byte back. Raises `Undecodable` for what is no text."""
+        if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            raise Undecodable("UTF-16 text: save it as UTF-8 to have it looked at")
+        if b"\0" in raw:
+            raise Undecodable("not text")
+        try:
+            return cls.from_bytes(path, name, raw)
+        except Undecodable:
+            return cls(path, name, raw, raw.decode("latin-1"), "latin-1")
 
     def with_text(self, text: str) -> SourceFile:
         """The same file with other text, encoded as the original was."""

@@ -10,7 +10,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from xlaport import config, engine, files, residue, projectfiles
+from xlaport import config, engine, files, projectfiles, residue, suppress
 from xlaport.analysis.project import Project
 from xlaport.engine import FileChange, Selection
 from xlaport.errors import UserError
@@ -42,6 +42,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    if options.report:
+        refuse_unwritable(options.report, options.out)
     tree = files.find(options.paths)
     settings = settings_for(options, tree.root)
     sources, unread = read_all(tree, settings)
@@ -53,12 +55,23 @@ def run(options: argparse.Namespace) -> int:
     changes = projectfiles.complete(changes, sources, selection)
     outcomes = sorted([*unread, *(outcome(change) for change in changes.values())], key=lambda item: item.name)
     failed = write(options, tree, changes) if not (options.diff or options.check) else {}
-    outcomes = [replace(item, status=Status.FAILED, reason=failed[item.name]) if item.name in failed else item for item in outcomes]
+    outcomes = with_failures(outcomes, failed)
     target = settings.target
-    report = Report(tuple(outcomes), target.name, target.versions, target.requirements, notes=notes(outcomes))
+    report = Report(tuple(outcomes), target.name, target.versions, target.requirements, notes=notes(outcomes, copied=bool(options.out)))
     if options.report:
         write_report(options.report, report, project)
     return show(options, report, changes)
+
+
+def refuse_unwritable(report: Path, out: Path | None) -> None:
+    """A report that cannot be written is refused before the work, and before any file is edited."""
+    folder = files.absolute(report).parent
+    made = out is not None and files.absolute(out) in (folder, *folder.parents)
+    if made and not folder.exists():
+        return
+    cause = files.refusal(report)
+    if cause:
+        raise UserError(f"{report}: cannot be written: {cause}")
 
 
 def settings_for(options: argparse.Namespace, root: Path) -> config.Settings:
@@ -93,10 +106,8 @@ def grades(options: argparse.Namespace) -> frozenset[Grade]:
 def read_all(tree: files.Tree, settings: config.Settings) -> tuple[dict[Path, SourceFile], list[FileOutcome]]:
     """Sources of the run, and outcomes of the files that could not be read."""
     sources: dict[Path, SourceFile] = {}
-    unread = [
-        FileOutcome(name_of(path, tree), Status.SKIPPED, reason)
-        for path, reason in tree.skipped if path.suffix == ".py"
-    ]
+    unread = [FileOutcome(name_of(path, tree), Status.SKIPPED, reason) for path, reason in tree.skipped if path.suffix == ".py" or os.path.isdir(path)]
+    unread += [FileOutcome(f"{name_of(path, tree)}/", Status.FAILED, f"cannot be listed: {reason}") for path, reason in tree.unreadable]
     for path in tree.files:
         if path.suffix != ".py" and not is_project_file(path):
             continue
@@ -104,11 +115,12 @@ def read_all(tree: files.Tree, settings: config.Settings) -> tuple[dict[Path, So
             unread.append(FileOutcome(name_of(path, tree), Status.SKIPPED, "excluded by the settings"))
             continue
         try:
-            sources[path] = SourceFile.from_bytes(path, name_of(path, tree), path.read_bytes())
+            decoded = SourceFile.from_bytes if path.suffix == ".py" else SourceFile.from_any_bytes
+            sources[path] = decoded(path, name_of(path, tree), path.read_bytes())
         except OSError as error:
             unread.append(FileOutcome(name_of(path, tree), Status.FAILED, f"cannot be read: {error.strerror.lower()}"))
         except Undecodable as error:
-            unread.append(FileOutcome(name_of(path, tree), Status.FAILED, str(error)))
+            unread.append(FileOutcome(name_of(path, tree), Status.FAILED if path.suffix == ".py" else Status.SKIPPED, str(error)))
     return sources, unread
 
 
@@ -122,6 +134,8 @@ def outcome(change: FileChange) -> FileOutcome:
     status, reason = (Status.CHANGED if changed else Status.CLEAN), ""
     if change.refused:
         status, reason = Status.FAILED, f"not rewritten: {change.refused}"
+    elif is_silenced(change.before):
+        status, reason = Status.SKIPPED, "marked skip-file"
     elif unparsed is not None:
         status, reason = Status.FAILED, f"line {unparsed.location.line}: {unparsed.message}"
     waiting = {held.finding for held in change.held}
@@ -139,15 +153,32 @@ def outcome(change: FileChange) -> FileOutcome:
     )
 
 
+def with_failures(outcomes: list[FileOutcome], failed: dict[str, str]) -> list[FileOutcome]:
+    """The outcomes after writing, also of files that were only to be copied. What failed before keeps its cause."""
+    named = {name: FileOutcome(name, Status.FAILED, cause) for name, cause in failed.items()}
+    for item in outcomes:
+        is_new = item.name in failed and item.status is not Status.FAILED
+        named[item.name] = replace(item, status=Status.FAILED, reason=failed[item.name]) if is_new else item
+    return [named[name] for name in sorted(named)]
+
+
+def is_silenced(source: SourceFile) -> bool:
+    read = suppress.read if source.path.suffix == ".py" else projectfiles.suppressions
+    return read(source.text).skip_file
+
+
 def is_kept_name(finding: Finding) -> bool:
     return finding.code == residue.KEPT_CODE
 
 
-def notes(outcomes: list[FileOutcome]) -> tuple[str, ...]:
+def notes(outcomes: list[FileOutcome], copied: bool) -> tuple[str, ...]:
     found = []
     held = [pair for item in outcomes for pair in item.held]
     if held:
         found.append(f"{len(held)} edits wait for the rest of their group: {held[0][1]}; half a port runs and does not train")
+    submodules = [item.name for item in outcomes if item.reason.startswith(files.OTHER_REPOSITORY)]
+    if submodules:
+        found.append(f"git submodules were {'copied' if copied else 'left'} as they are, name their paths too to have them migrated: {', '.join(submodules)}")
     if not any(item.applied or item.manual for item in outcomes):
         found.append("no CUDA idiom found: is this the right folder?")
     return tuple(found)
@@ -176,7 +207,7 @@ def write(options: argparse.Namespace, tree: files.Tree, changes: dict[Path, Fil
 
 
 def refuse_unstaged(tree: files.Tree, paths: list[Path]) -> None:
-    dirty = files.unstaged(paths, tree.root)
+    dirty = files.unstaged(paths)
     if dirty:
         names = ", ".join(name_of(path, tree) for path in dirty[:3]) + (f" and {len(dirty) - 3} more" if len(dirty) > 3 else "")
         raise UserError(f"{names}: unstaged changes in git; stage or commit them, or use --force or --out")
@@ -188,7 +219,8 @@ def write_elsewhere(out: Path, tree: files.Tree, changed: dict[Path, FileChange]
     if target == tree.root or tree.root in target.parents and target in tree.files:
         raise UserError(f"{out}: is the folder being migrated; choose another")
     failed = {}
-    copied = [path for path in (*tree.files, *(path for path, _ in tree.skipped)) if target not in path.parents]
+    everything = (*tree.files, *(path for path, _ in tree.skipped), *tree.other_repositories)
+    copied = [path for path in everything if target not in path.parents and not files.is_folder(path)]
     for path in copied:
         name = name_of(path, tree)
         try:
@@ -198,7 +230,8 @@ def write_elsewhere(out: Path, tree: files.Tree, changed: dict[Path, FileChange]
             else:
                 files.copy_over(path, target / name, tree.root)
         except OSError as error:
-            failed[name] = f"cannot be written: {(error.strerror or str(error)).lower()}"
+            verb = "written" if path in changed else "copied"
+            failed[name] = f"cannot be {verb}: {(error.strerror or str(error)).lower()}"
     if failed and len(failed) == len(copied):
         raise UserError(f"{out}: {next(iter(failed.values()))}")
     return failed
@@ -209,7 +242,8 @@ def write_report(path: Path, report: Report, project: Project) -> None:
 
     text = markdown.render(replace(report, apis=apis.used(project)))
     try:
-        files.write_atomically(files.absolute(path), text.encode("utf-8"))
+        files.absolute(path).parent.mkdir(parents=True, exist_ok=True)
+        files.write(path, text.encode("utf-8"))
     except OSError as error:
         raise UserError(f"{path}: cannot be written: {(error.strerror or str(error)).lower()}") from None
 

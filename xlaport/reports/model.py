@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
@@ -91,3 +93,9 @@ class Report:
     @property
     def files_line(self) -> str:
         return ", ".join(f"{self.count(status)} {status.value}" for status in Status)
+
+    @property
+    def skipped_line(self) -> str:
+        """`2 larger than 2 MB, 1 linked out of the tree`; empty when nothing was skipped."""
+        kinds = Counter(re.split("[:,]", file.reason)[0] for file in self.files if file.status is Status.SKIPPED)
+        return ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())

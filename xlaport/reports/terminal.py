@@ -26,6 +26,8 @@ def summary(report: Report, out: TextIO, report_file: str | None = None) -> None
     """Files, the honest line, and what is left, most dangerous first."""
     write = writer(out)
     write(f"files: {report.files_line}", "")
+    if report.skipped_line:
+        write(f"  skipped: {report.skipped_line}", "dim")
     for file in report.files:
         if file.status is Status.FAILED:
             write(f"  failed: {file.name}: {file.reason}", "red")
