@@ -456,6 +456,7 @@ BAD = {
     "a form feed": (b"import torch\n\x0cx.cuda()\n", "not rewritten"),
     "bare carriage returns": (b"import torch\rx.cuda()\r", "not rewritten"),
     "more parentheses than the parser takes": (b"import torch\nx = " + b"(" * 300 + b")" * 300 + b"\nx.cuda()\n", "cannot be parsed"),
+    "more branches than libcst takes": (b"import torch\nx.cuda()\nif y == 0: pass\n" + b"elif y == 1: pass\n" * 1500, "nested too deeply"),
     "an expression too deep": (b"import torch\nx.cuda()\ny = " + b"-" * 30_000 + b"1\n", ""),
 }
 
@@ -747,7 +748,7 @@ def leftovers(folder: Path) -> set[str]:
     return {path.name for path in folder.rglob("*")} - {"pkg", "train.py", "clean.py", "notes.txt", "other.py"}
 
 
-@pytest.mark.parametrize("name", ["replace", "chmod", "fdopen"])
+@pytest.mark.parametrize("name", ["replace", "chmod", "close"])
 def test_a_target_that_cannot_be_written(src, capsys, monkeypatch, name):
     def refuse(*arguments, **options):
         raise PermissionError(13, "Permission denied")
@@ -835,6 +836,25 @@ def test_an_interrupt_leaves_every_file_whole(src, capsys, monkeypatch, owner, n
     assert re.fullmatch("xlaport: interrupted[^\n]*\n", capsys.readouterr().err)
     assert {(src / file).read_text() for file in ("train.py", "other.py")} <= {CUDA, PORTED}
     assert not leftovers(src)
+
+
+def test_an_interrupt_leaves_no_half_copy(src, capsys, monkeypatch, tmp_path):
+    def interrupted(path, copy):
+        Path(copy).write_bytes(b"ha")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(files.shutil, "copy2", interrupted)
+    assert run(src, "--out", tmp_path / "port") == 130
+    assert not [path for path in (tmp_path / "port").rglob("*") if path.is_file()]
+
+
+def test_an_interrupt_before_the_work(capsys, monkeypatch):
+    def interrupted(name):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "import_module", interrupted)
+    assert run("x") == 130
+    assert re.fullmatch("xlaport: interrupted[^\n]*\n", capsys.readouterr().err)
 
 
 SLOW_WRITES = """
@@ -1055,6 +1075,24 @@ def test_a_reader_that_goes_away(src, count):
         process.wait(timeout=60)
     assert process.returncode == 1
     assert b"Traceback" not in error and b"BrokenPipe" not in error
+
+
+def test_a_name_with_a_line_break_is_one_line(src, capsys):
+    (src / "a\n\x1b[31m.py").write_text("import torch\ndef f(:\n")
+    (src / "b\nc.py").write_text(CUDA)
+    assert run(src, "--check") == 2
+    done = capsys.readouterr()
+    assert "would change b\\nc.py\n" in done.out
+    assert "  failed: a\\n\\x1b[31m.py: line 2: cannot be parsed" in done.err
+    assert run(src, src / "no\nsuch") == 2
+    assert one_error_line(capsys.readouterr().err)
+
+
+def test_a_file_that_does_not_parse_is_told_once(tmp_path, capsys):
+    (tmp_path / "a.py").write_text("import torch\ndef f(:\n")
+    assert run(tmp_path) == 2
+    out = capsys.readouterr().out
+    assert out.count("a.py") == 1 and "0 left for you" in out and "right folder" not in out
 
 
 def test_a_terminal_that_cannot_show_a_name(tmp_path):

@@ -8,7 +8,7 @@ import sys
 from importlib import import_module
 
 from xlaport import __version__
-from xlaport.errors import UserError
+from xlaport.errors import UserError, one_line
 
 VERBS = {
     "migrate": ("xlaport.commands.migrate", "rewrite a CUDA training repository for TPU"),
@@ -20,18 +20,18 @@ INTERRUPTED = 130
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one verb. Exit status: 0 done, 1 would change or findings, 2 could not do its work."""
-    parser = build_parser(arguments if arguments is not None else sys.argv[1:])
-    options = parser.parse_args(arguments)
-    if not getattr(options, "run", None):
-        parser.print_help(sys.stderr)
-        return 2
-    show_any_text()
     try:
+        parser = build_parser(arguments if arguments is not None else sys.argv[1:])
+        options = parser.parse_args(arguments)
+        if not getattr(options, "run", None):
+            parser.print_help(sys.stderr)
+            return 2
+        show_any_text()
         status = options.run(options)
         sys.stdout.flush()
         return status
     except UserError as error:
-        print(f"xlaport: {error}", file=sys.stderr)
+        print(f"xlaport: {one_line(str(error))}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("xlaport: interrupted; nothing was left half written", file=sys.stderr)

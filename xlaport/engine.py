@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
@@ -132,7 +133,7 @@ def guarded(found: Iterator[Finding], name: str, who: str, passed: tuple[type[Ex
     except Exception as error:  # noqa: BLE001 - a rule may fail in any way, and must be named when it does
         if RAISE_RULE_ERRORS:
             raise
-        message = f"rule {who} failed here ({type(error).__name__}: {error}); this is a bug in xlaport"
+        message = f"rule {who} failed here ({said(error)}); this is a bug in xlaport"
         yield tool_finding(CRASH_CODE, "rule-failed", name, Location(1, 1, 1, 1), message)
 
 
@@ -219,12 +220,26 @@ def rewritten(source: SourceFile, chosen: list[Finding], settings: Settings) -> 
     except NotRewritable:
         raise
     except Exception as error:  # noqa: BLE001 - whatever goes wrong in one file must leave the others their port
+        if is_too_deep(error):
+            raise NotRewritable("nested too deeply for libcst") from None
         if RAISE_RULE_ERRORS:
             raise
-        raise NotRewritable(f"the edits failed ({type(error).__name__}: {error}); this is a bug in xlaport") from error
+        raise NotRewritable(f"the edits failed ({said(error)}); this is a bug in xlaport") from error
     if result.text == source.text:
         return source.text, ()
     return result.text, tuple(f for index, f in enumerate(chosen) if index not in result.refused)
+
+
+def is_too_deep(error: BaseException | None) -> bool:
+    """A stack overflow may come out as another error of a handler on its way."""
+    while error is not None and not isinstance(error, RecursionError):
+        error = error.__context__
+    return error is not None
+
+
+def said(error: BaseException) -> str:
+    """One line, also of an error that cannot be printed."""
+    return " ".join(traceback.format_exception_only(error)[-1].split())
 
 
 def waiting_programs(found: dict[Path, list[Finding]], selection: Selection, project: Project) -> dict[Path, str]:

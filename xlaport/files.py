@@ -9,6 +9,7 @@ import stat
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -204,11 +205,18 @@ def write_atomically(path: Path, raw: bytes, mode: int | None = None) -> None:
         mode = path.stat().st_mode & 0o7777
         if not os.access(path, os.W_OK):
             raise PermissionError(13, "Permission denied", str(path))
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(raw)
+    with replaced(path) as temporary:
+        temporary.write_bytes(raw)
         os.chmod(temporary, mode if mode is not None else 0o666 & ~current_umask())
+
+
+@contextmanager
+def replaced(path: Path) -> Iterator[Path]:
+    """A new file beside `path` that takes its place when the block is done, and goes when it fails or is interrupted."""
+    handle, temporary = tempfile.mkstemp(prefix=f".{path.name[:100]}.", dir=path.parent)
+    try:
+        os.close(handle)
+        yield Path(temporary)
         os.replace(temporary, path)
     except BaseException:
         os.unlink(temporary)
@@ -250,7 +258,8 @@ def copy_over(path: Path, copy: Path, root: Path) -> None:
         if not os.path.isabs(os.readlink(path)) and points_into(path, root):
             copy.symlink_to(os.readlink(path))
     elif path.is_file():
-        shutil.copy2(path, copy)
+        with replaced(copy) as temporary:
+            shutil.copy2(path, temporary)
 
 
 def current_umask() -> int:

@@ -69,8 +69,10 @@ def parse(text: str) -> ast.Module:
             return ast.parse(text)
         except SyntaxError as error:
             raise Unparsable(error.msg, error.lineno or 1, error.offset or 1) from None
-        except (ValueError, RecursionError, MemoryError) as error:
-            raise Unparsable(str(error) or type(error).__name__, 1, 1) from None
+        except (RecursionError, MemoryError):
+            raise Unparsable("nested too deeply for Python's parser", 1, 1) from None
+        except ValueError as error:
+            raise Unparsable(str(error), 1, 1) from None
 
 
 def held_by_fstrings(fstrings: list[ast.JoinedStr]) -> dict[int, ast.JoinedStr]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from xlaport import config, engine, files, projectfiles, residue, suppress
 from xlaport.analysis.project import Project
 from xlaport.engine import FileChange, Selection
-from xlaport.errors import UserError
+from xlaport.errors import UserError, one_line
 from xlaport.findings import Finding, Grade
 from xlaport.projectfiles import is_project_file
 from xlaport.reports import terminal
@@ -147,7 +147,7 @@ def outcome(change: FileChange) -> FileOutcome:
         before=change.before.text,
         after=change.after.text,
         applied=change.applied,
-        manual=tuple(f for f in left if not is_kept_name(f)),
+        manual=tuple(f for f in left if not is_kept_name(f) and f is not unparsed),
         kept_names=tuple(f for f in left if is_kept_name(f)),
         held=tuple((held.finding, held.because) for held in change.held),
     )
@@ -179,7 +179,7 @@ def notes(outcomes: list[FileOutcome], copied: bool) -> tuple[str, ...]:
     submodules = [item.name for item in outcomes if item.reason.startswith(files.OTHER_REPOSITORY)]
     if submodules:
         found.append(f"git submodules were {'copied' if copied else 'left'} as they are, name their paths too to have them migrated: {', '.join(submodules)}")
-    if not any(item.applied or item.manual for item in outcomes):
+    if not any(item.applied or item.manual or item.status is Status.FAILED for item in outcomes):
         found.append("no CUDA idiom found: is this the right folder?")
     return tuple(found)
 
@@ -254,7 +254,7 @@ def show(options: argparse.Namespace, report: Report, changes: dict[Path, FileCh
         print_bytes(b"".join(unified(changes[path]) for path in sorted(changes)))
     elif options.check:
         for file in changed:
-            print(f"would change {file.name}")
+            print(f"would change {one_line(file.name)}")
     out = sys.stderr if options.diff or options.check else sys.stdout
     terminal.summary(report, out, str(options.report) if options.report else None)
     if report.count(Status.FAILED):

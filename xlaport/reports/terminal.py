@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import contextmanager
 from typing import TextIO
 
+from xlaport.errors import one_line
 from xlaport.findings import Danger, Finding
 from xlaport.reports.model import Report, Status
 
@@ -56,12 +57,12 @@ def item(finding: Finding) -> str:
 def writer(out: TextIO) -> Callable[[str, str], None]:
     """A function that prints a line in a style: through rich on a terminal, plain otherwise."""
     if not out.isatty():
-        return lambda text, style: print(text, file=out)
+        return lambda text, style: print(one_line(text), file=out)
     from rich.console import Console
     from rich.text import Text
 
     console = Console(file=out, highlight=False, soft_wrap=False)
-    return lambda text, style: console.print(Text(text, style=style))
+    return lambda text, style: console.print(Text(one_line(text), style=style))
 
 
 @contextmanager
