@@ -1,9 +1,10 @@
 """`torch.cuda.device_count()`: how many devices, which on XLA has three answers."""
 
 import ast
+import re
 
-from xlaport.analysis import devices
-from xlaport.ruleset.api import Context, Mode, syntax
+from xlaport.analysis import devices, workers
+from xlaport.ruleset.api import Context, Danger, Mode, syntax
 
 
 def check(context: Context):
@@ -11,14 +12,101 @@ def check(context: Context):
         if syntax.is_dead(call) or devices.truth(call, context.module) is not None or in_known_test(context, call):
             continue
         if devices.runs_before_workers(call, context.module, context.project):
-            yield context.finding(
-                call,
-                "asked before the workers start, where the TPU may not be touched: `xr.world_size()` inside the worker is the number of replicas",
-                context.replace(call, "1"),
-            )
+            yield before_workers(context, call)
         else:
             count = "{host_device_count}" if context.mode is Mode.MP else "{device_count}"
             yield context.finding(call, ops=context.replace(call, count))
+    if context.mode is Mode.MP and devices.starts_processes(context.module, context.project):
+        yield from not_followed(context)
+
+
+def before_workers(context: Context, call: ast.Call):
+    message = "asked before the workers start, where the TPU may not be touched: the worker asks itself"
+    ops = context.replace(call, "1")
+    holder = syntax.statement_of(call)
+    if context.mode is Mode.MP and isinstance(holder, ast.Assign) and holder.value is call and len(holder.targets) == 1:
+        ops += asked_in_worker(context, workers.carried(holder, context.module))
+    return context.finding(call, message, ops)
+
+
+def asked_in_worker(context: Context, count: workers.Carried):
+    """The worker's own count in place of the one it is handed, and all that was computed from it."""
+    if count.start is None:
+        return []
+    worker, ops = count.start.worker, []
+    lines = [f"{name} = {{{'global' if workers.ALL_RANKS.search(name) else 'host'}_device_count}}" for name in count.counts]
+    lines += [repeated(statement, count.start) for statement in count.repeated if count.counts]
+    if not count.unsure:
+        ops += [op for gate in count.gates for op in context.unwrap(gate)]
+    group = process_group(context, worker)
+    totals = [name for name in count.totals if is_read(context, name, count.start)]
+    if group is None:
+        lines += [f"{name} = {{global_device_count}}" for name in totals]
+    elif totals:
+        ops += context.insert(group, "after", "\n".join(f"{name} = {{world_size}}" for name in totals))
+    if lines:
+        comment = "# Asked here, since the parent may not touch the TPU: it counts one device.\n"
+        ops += context.insert(first_statement(worker), "before", comment + "\n".join(lines))
+    for node in ast.walk(worker):
+        if is_rank(node, count):
+            ops += context.replace(node, "{rank}")
+    return ops
+
+
+def repeated(statement: ast.Assign, start: workers.Start) -> str:
+    """A statement of the parent in the words of the worker."""
+    code = ast.unparse(statement)
+    for name, value in start.given.items():
+        code = re.sub(rf"(?<![\w.]){re.escape(ast.unparse(value))}\b", name, code)
+    return code
+
+
+def first_statement(worker: ast.FunctionDef) -> ast.stmt:
+    return next((statement for statement in worker.body if not is_heading(statement)), worker.body[-1])
+
+
+def is_heading(statement: ast.stmt) -> bool:
+    is_docstring = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+    return is_docstring or isinstance(statement, (ast.Global, ast.Nonlocal))
+
+
+def process_group(context: Context, worker: ast.FunctionDef) -> ast.stmt | None:
+    """Where the worker joins its process group. The number of ranks may only be asked after it."""
+    calls = [call for call in context.calls("torch.distributed.init_process_group") if syntax.enclosing_function(call) is worker]
+    return syntax.statement_of(calls[0]) if calls else None
+
+
+def is_read(context: Context, name: str, start: workers.Start) -> bool:
+    """Is it read outside of the parent, and for more than to join the process group?"""
+    parent, last = syntax.enclosing_scope(start.call), name.rpartition(".")[2]
+    for node in context.facts.of(ast.Name, ast.Attribute):
+        if (node.id if isinstance(node, ast.Name) else node.attr) != last or not isinstance(node.ctx, ast.Load):
+            continue
+        calls = [other for other in syntax.ancestors(node) if isinstance(other, ast.Call)]
+        joins = any(context.refers(call.func, "torch.distributed.init_process_group") for call in calls)
+        if not joins and syntax.enclosing_scope(node) is not parent:
+            return True
+    return False
+
+
+def is_rank(node: ast.AST, count: workers.Carried) -> bool:
+    """`args.rank * ngpus + gpu`: the worker is given its rank among all of them."""
+    if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Add) or not count.counts:
+        return False
+    for product, index in ((node.left, node.right), (node.right, node.left)):
+        if isinstance(product, ast.BinOp) and isinstance(product.op, ast.Mult) and ast.unparse(index) == count.start.index:
+            return any(ast.unparse(factor) in count.counts for factor in (product.left, product.right))
+    return False
+
+
+def not_followed(context: Context):
+    """What the parent computes from a count of 1, and the workers would take for theirs."""
+    for holder in workers.every_holder(context.module):
+        for use in workers.carried(holder, context.module).unsure:
+            yield context.finding(
+                use, "computed before the workers start from a count that is 1 there: compute it in the worker, from xr.local_device_count()",
+                danger=Danger.SILENT, is_idiom=False,
+            )
 
 
 def in_known_test(context: Context, call: ast.Call) -> bool:

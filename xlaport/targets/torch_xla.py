@@ -38,6 +38,7 @@ XM = Target(
         "world_size": "xr.world_size()",
         "device_count": "torch_xla.device_count()",
         "host_device_count": "xr.local_device_count()",
+        "global_device_count": "xr.global_runtime_device_count()",
         "device_name": "xm.xla_device_kind()",
         "memory_used": 'xm.get_memory_info()["bytes_used"] if xr.device_type() == "TPU" else 0',
         "memory_peak": 'xm.get_memory_info()["peak_bytes_used"] if xr.device_type() == "TPU" else 0',

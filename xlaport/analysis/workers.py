@@ -1,0 +1,190 @@
+"""Programs that start their own workers: how a count of devices, asked in the parent, reaches them."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from xlaport.analysis.devices import COUNTS, truth
+from xlaport.analysis.facts import FUNCTIONS, FunctionNode, ancestors, enclosing_scope, own_nodes, statement_of
+from xlaport.analysis.project import Module
+from xlaport.analysis.values import Kind, constant, guess_by_name, last_name
+
+STARTERS = frozenset({"torch.multiprocessing.spawn", "torch_xla.launch"})
+SAYING = frozenset({"print", "info", "warning", "warn", "debug", "log"})
+ALL_RANKS = re.compile(r"world|replicas")
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """`mp.spawn(worker, args=(...))` with the function it starts; `given` maps its parameters to what they are given."""
+
+    call: ast.Call
+    worker: FunctionNode
+    given: dict[str, ast.expr]
+
+    def parameter_of(self, text: str) -> str | None:
+        """What the worker calls a value: its own parameter, or an attribute of one."""
+        for name, value in self.given.items():
+            written = ast.unparse(value)
+            if written == text:
+                return name
+            if text.startswith(written + "."):
+                return name + text[len(written):]
+        return None
+
+    @property
+    def index(self) -> str:
+        return self.worker.args.args[0].arg
+
+
+@dataclass(eq=False)
+class Carried:
+    """A count asked before the workers start, and what is made of it.
+
+    `counts` and `totals` are the worker's names for it and for the number of all ranks; `repeated` are statements
+    that divide or multiply by it, which the worker has to run itself; `gates` start workers only where there
+    are several devices; `unsure` is what cannot be followed.
+    """
+
+    start: Start | None
+    counts: list[str] = field(default_factory=list)
+    totals: list[str] = field(default_factory=list)
+    repeated: list[ast.Assign] = field(default_factory=list)
+    gates: list[ast.If] = field(default_factory=list)
+    unsure: list[ast.expr] = field(default_factory=list)
+
+
+def start_in(scope: ast.AST, module: Module) -> Start | None:
+    """The one place of a function, or of the module's own code, that starts workers of this file."""
+    found = [
+        node for node in own_nodes(scope)
+        if isinstance(node, ast.Call) and STARTERS.intersection(module.names.qualified(node.func))
+    ]
+    return start_of(found[0], module) if len(found) == 1 else None
+
+
+def start_of(call: ast.Call, module: Module) -> Start | None:
+    keywords = {item.arg: item.value for item in call.keywords}
+    worker = call.args[0] if call.args else keywords.get("fn")
+    given = call.args[1] if len(call.args) > 1 else keywords.get("args", ast.Tuple([]))
+    bindings = module.names.bindings(worker) if isinstance(worker, ast.Name) else []
+    if len(bindings) != 1 or not isinstance(bindings[0].node, FUNCTIONS) or not isinstance(given, (ast.Tuple, ast.List)):
+        return None
+    parameters = [item.arg for item in bindings[0].node.args.args]
+    if len(parameters) != len(given.elts) + 1:
+        return None
+    return Start(call, bindings[0].node, dict(zip(parameters[1:], given.elts)))
+
+
+def every_holder(module: Module) -> Iterator[ast.Assign]:
+    """`ngpus = torch.cuda.device_count()`, and the 1 a port has in its place, where workers are started."""
+    for node in module.facts.of(ast.Assign):
+        if len(node.targets) == 1 and is_count(node, module) and starts_workers(enclosing_scope(node), module):
+            yield node
+
+
+def is_count(node: ast.Assign, module: Module) -> bool:
+    if isinstance(node.value, ast.Call):
+        return bool(COUNTS.intersection(module.names.qualified(node.value.func)))
+    return constant(node.value) == 1 and Kind.WORLD_SIZE in guess_by_name(last_name(node.targets[0]))
+
+
+def starts_workers(scope: ast.AST, module: Module) -> bool:
+    return any(isinstance(node, ast.Call) and STARTERS.intersection(module.names.qualified(node.func)) for node in own_nodes(scope))
+
+
+def carried(holder: ast.Assign, module: Module) -> Carried:
+    """Follow a count from the statement that asks for it to the workers."""
+    scope = enclosing_scope(holder)
+    start = start_in(scope, module)
+    found = Carried(start)
+    follow(holder, found, scope, module, found.counts)
+    return found
+
+
+def follow(holder: ast.Assign, found: Carried, scope: ast.AST, module: Module, names: list[str]) -> None:
+    start, text = found.start, ast.unparse(holder.targets[0])
+    name = start.parameter_of(text) if start else None
+    if name is not None and is_given_alike(text, start, module):
+        names.append(name)
+    elif name is not None:
+        found.unsure.append(start.call)
+    for use in own_nodes(scope):
+        is_read = isinstance(use, (ast.Name, ast.Attribute)) and isinstance(use.ctx, ast.Load)
+        if is_read and use.lineno > holder.end_lineno and ast.unparse(use) == text:
+            sort_use(use, found, scope, module)
+
+
+def is_given_alike(text: str, start: Start, module: Module) -> bool:
+    """Do plain calls of the worker give it the same value there?"""
+    written = [ast.unparse(value) for value in start.given.values()]
+    expected = next(value for value in written if text == value or text.startswith(value + "."))
+    position = written.index(expected) + 1
+    calls = [
+        call for call in module.facts.of(ast.Call)
+        if isinstance(call.func, ast.Name) and call.func.id == start.worker.name and not call.keywords
+    ]
+    return all(len(call.args) > position and ast.unparse(call.args[position]) == expected for call in calls)
+
+
+def sort_use(use: ast.expr, found: Carried, scope: ast.AST, module: Module) -> None:
+    start, statement = found.start, statement_of(use)
+    if start is None:
+        if not is_said(use):
+            found.unsure.append(use)
+        return
+    if any(parent is start.call or is_call_of(parent, start.worker) for parent in ancestors(use)) or is_said(use):
+        return
+    if isinstance(use.parent, ast.Compare) and isinstance(statement, (ast.If, ast.Assert)):
+        if isinstance(statement, ast.If) and is_gate(statement, use.parent, start):
+            found.gates.append(statement)
+        return
+    target = ast.unparse(statement.targets[0]) if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else ""
+    if target and ALL_RANKS.search(target.rpartition(".")[2]):
+        follow(statement, found, scope, module, found.totals)
+    elif target and is_neutral(statement, use) and always_runs(statement, module) and start.parameter_of(target):
+        found.repeated.append(statement)
+    else:
+        found.unsure.append(use)
+
+
+def is_said(use: ast.expr) -> bool:
+    """Printed or logged."""
+    return any(isinstance(parent, ast.Call) and isinstance(parent.parent, ast.Expr) and last_name(parent.func) in SAYING for parent in ancestors(use))
+
+
+def is_call_of(node: ast.AST, function: FunctionNode) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == function.name
+
+
+def is_gate(statement: ast.If, test: ast.Compare, start: Start) -> bool:
+    """`if ngpus > 1:` around the start."""
+    more = isinstance(test.ops[0], ast.Gt) and constant(test.comparators[0]) == 1
+    return more and statement.test is test and any(parent is statement for parent in ancestors(start.call)) and not any(
+        node is start.call for other in statement.orelse for node in ast.walk(other)
+    )
+
+
+def is_neutral(statement: ast.Assign, use: ast.expr) -> bool:
+    """`x = x / count`, `x = int(x // count)`: with a count of 1 it leaves `x` as it is, so that it may run once more."""
+    value = statement.value
+    if isinstance(value, ast.Call) and last_name(value.func) == "int" and len(value.args) == 1:
+        value = value.args[0]
+    return (
+        isinstance(value, ast.BinOp) and isinstance(value.op, (ast.Div, ast.FloorDiv)) and value.right is use
+        and ast.unparse(value.left) == ast.unparse(statement.targets[0])
+    )
+
+
+def always_runs(statement: ast.stmt, module: Module) -> bool:
+    """Below nothing but tests for a device."""
+    for parent in ancestors(statement):
+        if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Module)):
+            return True
+        if not isinstance(parent, ast.If) or truth(parent.test, module) is not True or statement not in parent.body:
+            return False
+        statement = parent
+    return False
