@@ -183,6 +183,8 @@ def one_pass(
     """A file after the edits of one pass. `because` says why those of its group wait; empty when they do not."""
     held = held_back(found, selection, because)
     chosen = [f for f in found if selection.allows(f) and not (because and f.fix.group)]
+    if chosen:
+        project.make_room(change.after.path)
     try:
         text, done = rewritten(change.after, chosen, selection.settings)
     except NotRewritable as error:

@@ -39,10 +39,11 @@ def roots_of(calls: list[ast.Call]) -> set[ast.Call]:
 
 def wrapper_ops(context: Context, call: ast.Call, is_root: bool):
     module = call.args[0]
-    if not is_root:
-        return context.replace(call, "{module}", module=module)
     statement = syntax.statement_of(call)
     target = statement.targets[0] if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else None
+    if not is_root:
+        is_itself = target is not None and statement.value is call and context.text(target) == context.text(module)
+        return context.remove(statement) if is_itself else context.replace(call, "{module}", module=module)
     ops = context.replace(call, "{module}.to({device})", module=module)
     if target is not None:
         ops += annotate(context, target, statement)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import gc
 import re
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -17,8 +18,14 @@ from xlaport.analysis.names import Names, bind, canonical
 from xlaport.analysis.values import Inference, Values
 from xlaport.source import SourceFile
 
-KEPT_TEXT = 2_500_000
-"""Source characters whose trees stay in memory: about 70 bytes of nodes a character, so 175 MB."""
+KEPT_TEXT = 1_500_000
+"""Source characters whose trees stay in memory: about 70 bytes of nodes a character, so 105 MB."""
+
+LIBCST_SHARE = 7
+"""A character takes that many times the memory in libcst's nodes (400 bytes measured)."""
+
+LONG = 50_000
+"""Characters of a file whose trees are worth a collection."""
 
 IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import[ \t]+(.+)|import[ \t]+([\w., \t]+))", re.MULTILINE)
 STARRED_LIBRARIES = ("torch", "torch.nn", "torch.nn.functional", "torch.optim", "torch.utils.data", "torch.distributed")
@@ -116,8 +123,15 @@ class Project:
                 return inner
         return tuple(canonical(f"{star}.{name}") for star in stars if is_exported(star, name))
 
-    def _forget(self) -> None:
-        while self._kept > KEPT_TEXT and len(self._modules) > 2:
+    def make_room(self, path: Path) -> None:
+        """Drop trees so that those of libcst for a long file, which is about to be rewritten, take their place."""
+        size = len(self.sources[path].text)
+        if size > LONG:
+            self._forget(KEPT_TEXT - LIBCST_SHARE * size)
+            gc.collect()  # nodes know their parents: only the collector frees them
+
+    def _forget(self, limit: int = KEPT_TEXT) -> None:
+        while self._kept > limit and len(self._modules) > 2:
             path, _ = self._modules.popitem(last=False)
             self._kept -= len(self.sources[path].text)
 
