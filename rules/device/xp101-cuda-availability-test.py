@@ -13,6 +13,7 @@ SMALL = 6
 
 TELLERS = frozenset({"print", "str", "repr", "format", "debug", "info", "warning"})
 BUILDERS = ("torch.utils.cpp_extension.CUDAExtension", "torch.utils.cpp_extension.BuildExtension", "torch.utils.ffi.create_extension")
+CAPABILITY = ("torch.cuda.get_device_capability", "torch.cuda.can_device_access_peer")
 CUDA_SOURCE = re.compile(r"\.cuh?$|_cuda\.(c|cc|cpp|h)$|^WITH_CUDA$")
 
 
@@ -29,6 +30,8 @@ def check(context: Context):
             yield context.finding(node, "told to people only: it says False on a TPU machine", danger=Danger.NONE, severity=Severity.NOTE)
         elif builds_cuda(context, top):
             yield context.finding(node, "CUDA sources are built where a GPU is: on a TPU machine the test is False, and stays")
+        elif asks_gpu(context, top):
+            yield context.finding(node, "guards what only an NVIDIA device answers: on a TPU machine the test is False, and stays")
         else:
             yield folded(context, node, top)
 
@@ -50,6 +53,42 @@ def builds_cuda(context: Context, top: ast.expr) -> bool:
     body = top.parent.body if isinstance(top.parent, ast.If) and top.parent.test is top else []
     texts = (node.value for statement in body for node in ast.walk(statement) if isinstance(node, ast.Constant))
     return any(isinstance(text, str) and CUDA_SOURCE.search(text) for text in texts)
+
+
+def asks_gpu(context: Context, top: ast.expr) -> bool:
+    """Does the test keep a call from raising that asks for an NVIDIA device's capability, and choose no device by the way?"""
+    nodes = [node for guarded in guarded_by(context, top) for node in ast.walk(guarded)]
+    return any(needs_gpu(context, node) for node in nodes) and not any(chooses_device(context, node) for node in nodes)
+
+
+def guarded_by(context: Context, top: ast.expr) -> list[ast.AST]:
+    """What is only evaluated where a GPU is: the rest of the condition, the branch, or what follows an early return."""
+    parent = top.parent
+    if isinstance(parent, ast.IfExp) and parent.test is top:
+        return [top, parent.body]
+    if not isinstance(parent, ast.If) or parent.test is not top:
+        return [top]
+    if fold(top, lambda part: devices.truth(part, context.module)).constant is not False:
+        return [top, *parent.body]
+    if not isinstance(parent.body[-1], (ast.Return, ast.Raise, ast.Continue)):
+        return [top, *parent.orelse]
+    block = syntax.block_of(parent)
+    return block[block.index(parent) + 1 :]
+
+
+def needs_gpu(context: Context, node: ast.AST) -> bool:
+    if not isinstance(node, ast.Call):
+        return False
+    is_read = isinstance(node.parent, ast.Attribute) and node.parent.attr in {"name", "total_memory"}  # XP136 has an answer
+    return context.refers(node.func, *CAPABILITY) or context.refers(node.func, "torch.cuda.get_device_properties") and not is_read
+
+
+def chooses_device(context: Context, node: ast.AST) -> bool:
+    if isinstance(node, ast.Constant):
+        return devices.is_cuda_string(node)
+    return isinstance(node, ast.Call) and (
+        isinstance(node.func, ast.Attribute) and node.func.attr in {"cuda", "to"} or context.refers(node.func, "torch.device", "torch.cuda.set_device")
+    )
 
 
 def folded(context: Context, node: ast.expr, top: ast.expr):
