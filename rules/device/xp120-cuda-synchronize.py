@@ -6,6 +6,7 @@ from xlaport.ruleset.api import Context, syntax
 
 WAITS = ("torch.cuda.synchronize", "torch.accelerator.synchronize")
 STREAMS = ("torch.cuda.current_stream", "torch.cuda.default_stream", "torch.accelerator.current_stream")
+EVENTS = ("torch.cuda.Event", "torch.Event")
 CLOCKS = (
     "time.time", "time.perf_counter", "time.monotonic", "time.time_ns", "time.perf_counter_ns", "time.process_time",
     "timeit.default_timer", "datetime.datetime.now",
@@ -20,6 +21,8 @@ def check(context: Context):
             continue  # the place that gave the name is edited
         elif isinstance(node.parent, ast.Expr) and is_in_untimed_step(context, node):
             yield context.finding(node, "a wait in the middle of a step cuts its graph in two", context.drop(node))
+        elif isinstance(node.parent, ast.Expr) and waits_beside(context, node.parent):
+            yield context.finding(node, "what stands beside it waits already", context.drop(node))
         else:
             yield waiting(context, node)
     for call in context.calls_of_method("synchronize"):
@@ -29,6 +32,25 @@ def check(context: Context):
 
 def waiting(context: Context, call: ast.Call):
     return context.finding(call, "raises without a GPU; a timer on XLA must launch the graph and wait for it", context.replace(call, "{sync_wait}"))
+
+
+def waits_beside(context: Context, statement: ast.Expr) -> bool:
+    """Next to the record of an event, which becomes a wait and a reading of the clock (XP129), or after another wait."""
+    block = syntax.block_of(statement)
+    place = block.index(statement)
+    before, after = block[max(place - 1, 0):place], block[place + 1:place + 2]
+    if any(is_record(context, other) for other in before + after):
+        return True
+    return any(isinstance(other, ast.Expr) and isinstance(other.value, ast.Call) and context.refers(other.value.func, *WAITS) for other in before)
+
+
+def is_record(context: Context, statement: ast.stmt) -> bool:
+    """`event.record()`"""
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or call.func.attr != "record":
+        return False
+    holders = [made.parent for made in context.calls(*EVENTS) if isinstance(made.parent, ast.Assign)]
+    return any(context.text(target) == context.text(call.func.value) for holder in holders for target in holder.targets)
 
 
 def is_in_untimed_step(context: Context, call: ast.Call) -> bool:
