@@ -1,7 +1,6 @@
 """`torch.cuda.device_count()`: how many devices, which on XLA has three answers."""
 
 import ast
-import re
 
 from xlaport.analysis import devices, workers
 from xlaport.ruleset.api import Context, Danger, Mode, syntax
@@ -35,45 +34,47 @@ def asked_in_worker(context: Context, count: workers.Carried):
         return []
     worker, ops = count.start.worker, []
     lines = [f"{name} = {{{'global' if workers.ALL_RANKS.search(name) else 'host'}_device_count}}" for name in count.counts]
-    lines += [repeated(statement, count.start) for statement in count.repeated if count.counts]
+    lines += [code for statement in count.repeated if count.counts and (code := count.start.in_worker(statement))]
     if not count.unsure:
         ops += [op for gate in count.gates for op in context.unwrap(gate)]
-    group = process_group(context, worker)
+    group = workers.joining(worker, context.module)
     totals = [name for name in count.totals if is_read(context, name, count.start)]
     if group is None:
         lines += [f"{name} = {{global_device_count}}" for name in totals]
     elif totals:
-        ops += context.insert(group, "after", "\n".join(f"{name} = {{world_size}}" for name in totals))
+        ops += context.insert(syntax.statement_of(group), "after", "\n".join(f"{name} = {{world_size}}" for name in totals))
     if lines:
-        comment = "# Asked here, since the parent may not touch the TPU: it counts one device.\n"
-        ops += context.insert(first_statement(worker), "before", comment + "\n".join(lines))
+        ops += context.insert(*place(context, count, group), "# Asked here, since the parent may not touch the TPU: it counts one device.\n" + "\n".join(lines))
     for node in ast.walk(worker):
         if is_rank(node, count):
             ops += context.replace(node, "{rank}")
     return ops
 
 
-def repeated(statement: ast.Assign, start: workers.Start) -> str:
-    """A statement of the parent in the words of the worker."""
-    code = ast.unparse(statement)
-    for name, value in start.given.items():
-        code = re.sub(rf"(?<![\w.]){re.escape(ast.unparse(value))}\b", name, code)
-    return code
+def place(context: Context, count: workers.Carried, group: ast.Call | None) -> tuple[ast.stmt, str]:
+    """After the worker joined its process group, unless it reads the count before; else where it begins."""
+    worker = count.start.worker
+    first = next((statement for statement in worker.body if not is_heading(statement)), worker.body[-1])
+    if group is None:
+        return first, "before"
+    joined = workers.body_statement(group, worker)
+    early = [
+        node for statement in worker.body[:worker.body.index(joined) + 1] for node in ast.walk(statement)
+        if isinstance(node, (ast.Name, ast.Attribute)) and ast.unparse(node) in count.counts
+    ]
+    if all(is_replaced(node, count, group) for node in early):
+        return joined, "after"
+    return first, "before"
 
 
-def first_statement(worker: ast.FunctionDef) -> ast.stmt:
-    return next((statement for statement in worker.body if not is_heading(statement)), worker.body[-1])
+def is_replaced(node: ast.AST, count: workers.Carried, group: ast.Call) -> bool:
+    """Read for the rank, or to join the process group: both are asked of XLA."""
+    return any(parent is group or is_rank(parent, count) for parent in syntax.ancestors(node))
 
 
 def is_heading(statement: ast.stmt) -> bool:
     is_docstring = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
     return is_docstring or isinstance(statement, (ast.Global, ast.Nonlocal))
-
-
-def process_group(context: Context, worker: ast.FunctionDef) -> ast.stmt | None:
-    """Where the worker joins its process group. The number of ranks may only be asked after it."""
-    calls = [call for call in context.calls("torch.distributed.init_process_group") if syntax.enclosing_function(call) is worker]
-    return syntax.statement_of(calls[0]) if calls else None
 
 
 def is_read(context: Context, name: str, start: workers.Start) -> bool:

@@ -39,6 +39,17 @@ class Start:
     def index(self) -> str:
         return self.worker.args.args[0].arg
 
+    def in_worker(self, node: ast.AST) -> str | None:
+        """Code of the parent in the words of the worker; None where it has a name the worker does not know."""
+        code = ast.unparse(node)
+        known = {ast.unparse(value): name for name, value in self.given.items()}
+        names = {child.id for child in ast.walk(node) if isinstance(child, ast.Name)}
+        if any(name not in known and name in local_names(enclosing_scope(self.call)) for name in names):
+            return None
+        for written, name in known.items():
+            code = re.sub(rf"(?<![\w.]){re.escape(written)}(?!\w)", name, code)
+        return code
+
 
 @dataclass(eq=False)
 class Carried:
@@ -55,6 +66,27 @@ class Carried:
     repeated: list[ast.Assign] = field(default_factory=list)
     gates: list[ast.If] = field(default_factory=list)
     unsure: list[ast.expr] = field(default_factory=list)
+
+
+def local_names(scope: ast.AST) -> set[str]:
+    """Names a function binds; none for the module's own code, whose names every worker sees."""
+    if isinstance(scope, ast.Module):
+        return set()
+    stored = {node.id for node in own_nodes(scope) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    return stored | {item.arg for item in scope.args.args}
+
+
+def joining(worker: FunctionNode, module: Module) -> ast.Call | None:
+    """Where a worker joins its process group: before it, a process that torchrun started may not touch the TPU."""
+    return next((
+        node for node in own_nodes(worker)
+        if isinstance(node, ast.Call) and "torch.distributed.init_process_group" in module.names.qualified(node.func)
+    ), None)
+
+
+def body_statement(node: ast.AST, worker: FunctionNode) -> ast.stmt:
+    """The statement of a function's body that holds a node."""
+    return next(statement for statement in (node, *ancestors(node)) if statement in worker.body)
 
 
 def start_in(scope: ast.AST, module: Module) -> Start | None:
