@@ -2,6 +2,7 @@
 
 import ast
 
+from xlaport.analysis.folding import fold, outermost_condition
 from xlaport.ruleset.api import Context, EnsureImport, syntax
 
 
@@ -14,10 +15,21 @@ def check(context: Context):
         if context.refers(node, "torch.distributed.Backend.NCCL"):
             yield context.finding(node, "the backend of XLA tensors is called xla", context.replace(node, '"xla"'))
     for call in context.calls("torch.distributed.is_nccl_available"):
-        yield context.finding(call, "answers True in a CUDA build of torch without a GPU", context.replace(call, "False"))
+        yield availability(context, call)
     for call in context.calls("torch.distributed.get_default_backend_for_device"):
         ops = [*context.replace(call, '"xla"'), EnsureImport("xla_backend")]
         yield context.finding(call, "knows no backend for XLA", ops)
+
+
+def availability(context: Context, call: ast.Call):
+    """False, folded out of an `or`; what an `and` asks for besides NCCL is for a person to weigh."""
+    top = outermost_condition(call)
+    residue = fold(top, lambda part: False if part is call else None)
+    if top is not call and residue.constant is False:
+        return context.finding(call, "asks for NCCL among other things: decide what a TPU is to do here")
+    return context.finding(
+        call, "answers True in a CUDA build of torch without a GPU", context.replace(top, residue.template or str(residue.constant), **residue.holes)
+    )
 
 
 def in_group_call(context: Context, node: ast.Constant) -> bool:

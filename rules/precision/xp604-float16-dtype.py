@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 
 from xlaport.analysis import devices
-from xlaport.analysis.values import constant, default_of
+from xlaport.analysis.values import constant, default_of, is_device_string
 from xlaport.ruleset.api import Context, Danger, Grade, Severity, syntax
 
 HALF = ("torch.float16", "torch.half")
@@ -154,7 +154,6 @@ def offers_bfloat16(context: Context, node: ast.expr) -> bool:
 
 
 def compares_with_name(test: ast.expr) -> bool:
-    return any(
-        isinstance(part, ast.Compare) and any(isinstance(constant(side), str) for side in (part.left, *part.comparators))
-        for part in ast.walk(test)
-    )
+    """`precision == "fp16"`; the name of a device offers no type."""
+    sides = (side for part in ast.walk(test) if isinstance(part, ast.Compare) for side in (part.left, *part.comparators))
+    return any(isinstance(value, str) and not is_device_string(value) for value in map(constant, sides))

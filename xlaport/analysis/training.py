@@ -15,6 +15,9 @@ from xlaport.analysis.values import Kind, Values, guess_by_name, last_name
 
 OPTIMIZER_MEMBERS = frozenset({"zero_grad", "param_groups", "add_param_group"})
 FRAMEWORKS = ("accelerate.Accelerator", "lightning.", "pytorch_lightning.", "deepspeed.")
+REMOTE = frozenset({"torch.distributed.optim.DistributedOptimizer"})
+"""Its `step` takes the number of an autograd context, and the parameters live in other processes."""
+
 NOT_OPTIMIZERS = Kind.SCHEDULER | Kind.SCALER | Kind.MODULE | Kind.TENSOR | Kind.OTHER | Kind.LOADER
 
 
@@ -68,6 +71,8 @@ class Training:
 
     def is_optimizer(self, node: ast.expr) -> bool:
         """Evidence first (constructor, annotation, call sites), then use, then the name."""
+        if REMOTE.intersection(self.values.constructors(node)):
+            return False
         kind = self.values.kind(node)
         if Kind.OPTIMIZER in kind:
             return True
