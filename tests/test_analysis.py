@@ -712,6 +712,18 @@ def test_a_program_is_on_a_device_wherever_it_says_so():
     assert [seen.on_device(seen.root / name) for name in files] == [True, True, False]
 
 
+@pytest.mark.parametrize(("text", "says"), [
+    ("import torch  # pip install torch-cuda\nopt.step()\n", False),
+    ("opt.step()\n# device = 'cuda'\n", False),
+    ("colour = '#fff'; device = 'cuda'\n", True),
+    ("# cuda\nx = 1  # cuda\nname = '# cuda'\n", True),
+    ("# cuda\nx = (\n", True),
+])
+def test_a_comment_puts_no_program_on_a_device(text, says):
+    seen = project(text)
+    assert seen.on_device(seen.root / MAIN) is says
+
+
 def test_a_file_that_does_not_parse_does_not_stop_the_others():
     files = {"broken.py": "def f(:\n    device = 'cuda'\n", MAIN: "from broken import device\nx.to(device)\n"}
     assert kind(files, "device") is Kind.UNKNOWN

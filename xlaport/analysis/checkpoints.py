@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from xlaport.analysis.facts import FUNCTIONS, enclosing
 from xlaport.analysis.names import Binding
-from xlaport.analysis.project import DEVICE_WORDS, Module, Project
+from xlaport.analysis.project import Module, Project, speaks_of_device
 from xlaport.analysis.values import Kind, argument_for, constant, default_of, guess_by_name, last_name
 
 HOST_METHODS = frozenset({"cpu", "numpy", "tolist", "item"})
@@ -134,7 +134,7 @@ class Written:
     def __init__(self, module: Module, project: Project):
         self.module = module
         self.project = project
-        self.near_device = DEVICE_WORDS.search(module.source.text) is not None
+        self.near_device = speaks_of_device(module.source.text)
         """A tensor of a file that never speaks of a device is taken for one of the host."""
 
     def holds_tensors(self, node: ast.expr, depth: int = 0) -> bool | None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import builtins
 import gc
+import io
 import re
+import tokenize
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -330,7 +332,13 @@ class Project:
         All linked files give one answer, so that an edit, which makes its file speak of XLA, cannot change
         the answer for another: a second run would find more to do.
         """
-        return any(self.mentions(other, DEVICE_WORDS) for other in self.linked(path))
+        return any(self._speaks_of_device(other) for other in self.linked(path))
+
+    def _speaks_of_device(self, path: Path) -> bool:
+        key = (path, DEVICE_WORDS)
+        if key not in self._matches:
+            self._matches[key] = speaks_of_device(self.sources[path].text)
+        return self._matches[key]
 
     def linked(self, path: Path) -> frozenset[Path]:
         """A file with all that are linked to it through imports in either direction."""
@@ -386,6 +394,32 @@ class Project:
         for node in module.facts.of(*FUNCTIONS):
             if node.name == name:
                 yield node
+
+
+def speaks_of_device(text: str) -> bool:
+    """Is an accelerator named in code or in a string? A comment does not count.
+
+    Most files say so on a line without a comment before; only the others are read token by token.
+    """
+    commented = False
+    for match in DEVICE_WORDS.finditer(text):
+        if "#" not in text[text.rfind("\n", 0, match.start()) + 1:match.start()]:
+            return True
+        commented = True
+    return commented and DEVICE_WORDS.search(without_comments(text)) is not None
+
+
+def without_comments(text: str) -> str:
+    """The text with its comments cut off; as it is where it cannot be read."""
+    lines = io.StringIO(text).readlines()
+    try:
+        tokens = [token for token in tokenize.generate_tokens(io.StringIO(text).readline) if token.type == tokenize.COMMENT]
+    except (tokenize.TokenError, SyntaxError):
+        return text
+    for token in tokens:
+        row, column = token.start
+        lines[row - 1] = lines[row - 1][:column] + "\n"
+    return "".join(lines)
 
 
 def is_exported(library: str, name: str) -> bool:
