@@ -110,8 +110,7 @@ def finding_for(context: Context, node: ast.expr):
 
 
 def numbered(node: ast.expr) -> ast.expr | None:
-    number = node.value.partition(":")[2] if isinstance(node, ast.Constant) else ""
-    return node if number not in {"", "0"} else None
+    return node if isinstance(node, ast.Constant) and ":" in node.value else None
 
 
 def as_string(context: Context, node: ast.expr):

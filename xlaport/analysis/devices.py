@@ -52,8 +52,7 @@ def spelled(node: ast.expr, module: Module, device: str) -> Spelled | None:
     `device` is the template of the device itself.
     """
     if is_cuda_string(node):
-        number = node.value.partition(":")[2]
-        return Spelled(device, index=node if number not in {"", "0"} else None)
+        return Spelled(device, index=node if ":" in node.value else None)
     composed = composed_index(node, module)
     if composed is not None:
         return Spelled(device, index=composed)
@@ -147,7 +146,10 @@ def is_condition(node: ast.expr) -> bool:
 
 
 def means_other_devices(index: ast.expr | None, module: Module) -> bool:
-    """Does a device number count through several devices of one process (model parallelism by hand)?"""
+    """Does a device number count through several devices of one process (model parallelism by hand)?
+
+    Number 0 is then one of them: were it changed alone, the next pass would find one number less, and change that.
+    """
     if index is None:
         return False
     if isinstance(index, ast.Constant):
