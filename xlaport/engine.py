@@ -28,7 +28,7 @@ RESTLESS = "its edits change it again and again; this is a bug in xlaport"
 
 WORTH_PARSING = re.compile(
     rb"torch|cuda|cudnn|apex|deepspeed|xformers|flash_att|bitsandbytes|triton|pynvml|cupy|accelerate|lightning|transformers|diffusers|horovod|nccl"
-    rb"|nvidia|tensorrt|gpu",
+    rb"|nvidia|tensorrt|gpu|\.to\(",
     re.IGNORECASE,
 )
 

@@ -2,8 +2,15 @@
 
 import ast
 import re
+from collections.abc import Iterator
+from itertools import islice
 
+from xlaport.analysis.project import Module
 from xlaport.ruleset.api import Context, Kind, syntax
+
+PARAMETERS = frozenset({"parameters", "named_parameters"})
+MOST_SOURCES = 8
+"""Arguments and elements looked at, as many as calls for the kind of a value."""
 
 FLAG = re.compile("set_swap_module_params_on_conversion")
 PRELUDE = (
@@ -67,7 +74,7 @@ def is_module_move(context: Context, call: ast.Call) -> bool:
     func = call.func
     if not isinstance(func, ast.Attribute) or func.attr not in {"cuda", "to"} or context.names.qualified(func):
         return False
-    if Kind.MODULE not in context.values.guess(func.value):
+    if not is_module(context, func.value):
         return False
     if func.attr == "cuda":
         return True
@@ -75,19 +82,73 @@ def is_module_move(context: Context, call: ast.Call) -> bool:
     return any(not context.values.kind(argument) & Kind.DTYPE for argument in arguments)
 
 
+def is_module(context: Context, node: ast.expr) -> bool:
+    """By evidence or name; a value nothing is known of, by what callers pass for it."""
+    guess = context.values.guess(node)
+    if guess:
+        return Kind.MODULE in guess
+    return any(is_module_there(module, value) for module, value in islice(sources(context, node), MOST_SOURCES))
+
+
+def is_module_there(module: Module, value: ast.expr) -> bool:
+    if Kind.MODULE in module.values.guess(value):
+        return True
+    name = ast.unparse(value)
+    return isinstance(value, (ast.Name, ast.Attribute)) and any(
+        isinstance(call.func, ast.Attribute) and call.func.attr in PARAMETERS and ast.unparse(call.func.value) == name
+        for call in module.facts.of(ast.Call)
+    )
+
+
+def sources(context: Context, node: ast.expr) -> Iterator[tuple[Module, ast.expr]]:
+    """What a name may stand for: the arguments of a parameter, the elements a loop goes through."""
+    for binding in context.names.bindings(node) if isinstance(node, ast.Name) else ():
+        if binding.how == "parameter":
+            yield from context.values.arguments_of(binding.node)
+        elif binding.how == "loop":
+            yield from elements(context, binding.node.iter)
+
+
+def elements(context: Context, source: ast.expr) -> Iterator[tuple[Module, ast.expr]]:
+    if isinstance(source, (ast.List, ast.Tuple)):
+        yield from ((context.module, item) for item in source.elts)
+    for binding in context.names.bindings(source) if isinstance(source, ast.Name) else ():
+        if binding.how == "parameter":
+            yield from passed_elements(context, binding.node)
+
+
+def passed_elements(context: Context, parameter: ast.arg) -> Iterator[tuple[Module, ast.expr]]:
+    """For `*things` the arguments themselves; for `things` the elements of a list that is passed."""
+    function = parameter.parent.parent
+    if parameter.parent.vararg is not parameter:
+        for module, value in context.values.arguments_of(parameter):
+            yield from ((module, item) for item in getattr(value, "elts", ()))
+    elif isinstance(function, ast.FunctionDef):
+        first = len(function.args.args) - isinstance(function.parent, ast.ClassDef)
+        for module, call in context.project.calls_of(context.module.source.path, function.name):
+            yield from ((module, argument) for argument in call.args[first:])
+
+
 def holds_old_parameters(context: Context, call: ast.Call) -> str:
     """Why something may hold the parameters this move replaces; empty when it is made after the move."""
     module = call.func.value
     if isinstance(module, ast.Call):
         return ""  # `Net().to(device)`: nothing can hold a parameter yet
-    name = ast.unparse(module)
+    names = [ast.unparse(module), *(ast.unparse(item) for item in listed(context, module))]
     scope = syntax.enclosing_scope(call)
     for other in context.facts.of(ast.Call):
-        if takes_parameters_of(other, name) and syntax.enclosing_scope(other) is scope and other.lineno < call.lineno:
+        is_before = syntax.enclosing_scope(other) is scope and other.lineno < call.lineno
+        if is_before and any(takes_parameters_of(other, name) for name in names):
             return "an optimizer made before this move would train nothing"
     if is_given(context, module):
         return "an optimizer made by the caller before this move would train nothing"
     return ""
+
+
+def listed(context: Context, module: ast.expr) -> list[ast.expr]:
+    """`[a, b]` of `for net in [a, b]: net.to(device)`."""
+    loops = [binding.node for binding in context.names.bindings(module) if binding.how == "loop"] if isinstance(module, ast.Name) else []
+    return [item for loop in loops if isinstance(loop.iter, (ast.List, ast.Tuple)) for item in loop.iter.elts]
 
 
 def takes_parameters_of(call: ast.Call, name: str) -> bool:
@@ -95,7 +156,7 @@ def takes_parameters_of(call: ast.Call, name: str) -> bool:
     func = call.func
     return (
         isinstance(func, ast.Attribute)
-        and (func.attr in {"parameters", "named_parameters"} or "optimizer" in func.attr)
+        and (func.attr in PARAMETERS or "optimizer" in func.attr)
         and (ast.unparse(func.value) == name or ast.unparse(func.value).startswith(name + "."))
         and not looks_only(call)
     )
@@ -118,7 +179,9 @@ def is_given(context: Context, module: ast.expr) -> bool:
     """The module comes from outside this function: a parameter, or an attribute set elsewhere."""
     if isinstance(module, ast.Name):
         bindings = context.names.bindings(module)
-        return bool(bindings) and all(binding.how == "parameter" for binding in bindings)
+        return bool(bindings) and all(
+            binding.how == "parameter" or binding.how == "loop" and is_given(context, binding.node.iter) for binding in bindings
+        )
     if isinstance(module, ast.Attribute) and isinstance(module.value, ast.Name) and module.value.id == "self":
         return not assigned_before(module)
     return False

@@ -121,7 +121,7 @@ def is_docstring(line) -> bool:
 
 
 def add_preludes(body, codes: list[str], config):
-    """After the last import that precedes the first use of a device, with a blank line before."""
+    """After the last import that precedes the first use of a device, with a blank line before, and after where a definition follows."""
     at = 0
     for index, line in enumerate(body):
         if is_import(line) or (index == 0 and is_docstring(line)):
@@ -130,4 +130,7 @@ def add_preludes(body, codes: list[str], config):
             break
     lines = [line for code in codes for line in templates.statements(code, {}, config)]
     lines[0] = lines[0].with_changes(leading_lines=[cst.EmptyLine(indent=False), *lines[0].leading_lines])
-    return [*body[:at], *lines, *body[at:]]
+    rest = body[at:]
+    if rest and isinstance(rest[0], cst.BaseCompoundStatement) and not rest[0].leading_lines:
+        rest[0] = rest[0].with_changes(leading_lines=[cst.EmptyLine(indent=False)])
+    return [*body[:at], *lines, *rest]
