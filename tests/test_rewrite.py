@@ -55,6 +55,8 @@ def replaced(text: str, piece: str, template: str, **holes: str) -> str:
         ("y = (\n    a\n    .cuda()  # why\n)\n", "a\n    .cuda()", "b", {}, "y = (\n    b  # why\n)\n"),
         ("f(k=(lambda s: s))\n", "lambda s: s", "b", {}, "f(k=b)\n"),
         ("f(k=(lambda s: s  # why\n))\n", "lambda s: s", "b", {}, "f(k=(b  # why\n))\n"),
+        ("x = {'k': (a if b else c).d()}\n", "a if b else c", "e", {}, "x = {'k': e.d()}\n"),
+        ("def f(): return(a or b).c\n", "a or b", "d", {}, "def f(): return(d).c\n"),
         ("def f(): return(a or b)\n", "a or b", "c", {}, "def f(): return(c)\n"),
         ("é = 'ö'; x = ü.cuda()\n", "ü.cuda()", "{r}.to(d)", {"r": "ü"}, "é = 'ö'; x = ü.to(d)\n"),
         ("def f(x=a.cuda()): pass\n", "a.cuda()", "b", {}, "def f(x=b): pass\n"),

@@ -57,23 +57,8 @@ def builds_cuda(context: Context, top: ast.expr) -> bool:
 
 def asks_gpu(context: Context, top: ast.expr) -> bool:
     """Does the test keep a call from raising that asks for an NVIDIA device's capability, and choose no device by the way?"""
-    nodes = [node for guarded in guarded_by(context, top) for node in ast.walk(guarded)]
+    nodes = [node for guarded in devices.guarded_by(top, lambda part: devices.truth(part, context.module)) for node in ast.walk(guarded)]
     return any(needs_gpu(context, node) for node in nodes) and not any(chooses_device(context, node) for node in nodes)
-
-
-def guarded_by(context: Context, top: ast.expr) -> list[ast.AST]:
-    """What is only evaluated where a GPU is: the rest of the condition, the branch, or what follows an early return."""
-    parent = top.parent
-    if isinstance(parent, ast.IfExp) and parent.test is top:
-        return [top, parent.body]
-    if not isinstance(parent, ast.If) or parent.test is not top:
-        return [top]
-    if fold(top, lambda part: devices.truth(part, context.module)).constant is not False:
-        return [top, *parent.body]
-    if not isinstance(parent.body[-1], (ast.Return, ast.Raise, ast.Continue)):
-        return [top, *parent.orelse]
-    block = syntax.block_of(parent)
-    return block[block.index(parent) + 1 :]
 
 
 def needs_gpu(context: Context, node: ast.AST) -> bool:

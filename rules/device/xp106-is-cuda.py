@@ -2,7 +2,8 @@
 
 import ast
 
-from xlaport.ruleset.api import Context, syntax
+from xlaport.analysis import devices
+from xlaport.ruleset.api import Context, Danger, syntax
 
 
 def check(context: Context):
@@ -10,6 +11,9 @@ def check(context: Context):
         if node.attr != "is_cuda" or not isinstance(node.ctx, ast.Load) or syntax.is_dead(node):
             continue
         if isinstance(node.value, ast.Name) and node.value.id in {"self", "cls"} or is_called(node):
+            continue
+        if devices.guards_kernel(node, context.module):
+            yield context.finding(node, "guards a kernel for CUDA: False on XLA, and the other way is taken", danger=Danger.NONE)
             continue
         is_negated = isinstance(node.parent, ast.UnaryOp) and isinstance(node.parent.op, ast.Not)
         test, sign = (node.parent, "!=") if is_negated else (node, "==")

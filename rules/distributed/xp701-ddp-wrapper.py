@@ -7,6 +7,7 @@ from xlaport.ruleset.api import Context, Mode, syntax
 
 DDP = ("torch.nn.parallel.DistributedDataParallel", "apex.parallel.DistributedDataParallel")
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+MOVES = frozenset({"to", "cuda", "train", "eval", "float"})
 CUDA_ARGUMENTS = ("device_ids", "output_device", "delay_allreduce")
 
 
@@ -32,7 +33,7 @@ def unwrapped(context: Context, call: ast.Call):
     statement = syntax.statement_of(call)
     target = target_of(statement, call)
     is_replicated = context.mode is Mode.MP
-    if target is not None and ast.unparse(target) == ast.unparse(module):
+    if target is not None and statement.value is call and ast.unparse(target) == ast.unparse(module):
         if is_replicated:
             return context.replace_statement(statement, "xm.broadcast_master_param({module})", module=module)
         return context.remove(statement)
@@ -51,7 +52,11 @@ def runs_once(call: ast.Call, statement: ast.stmt) -> bool:
 
 
 def target_of(statement: ast.stmt, call: ast.Call) -> ast.expr | None:
-    if isinstance(statement, ast.Assign) and statement.value is call and len(statement.targets) == 1:
+    """What the wrapped module is assigned to, by itself or moved on: `model = DDP(model).to(device)`."""
+    node: ast.AST = call
+    while isinstance(node.parent, ast.Attribute) and node.parent.attr in MOVES and isinstance(node.parent.parent, ast.Call):
+        node = node.parent.parent
+    if isinstance(statement, ast.Assign) and statement.value is node and len(statement.targets) == 1:
         return statement.targets[0]
     return None
 

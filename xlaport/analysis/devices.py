@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from xlaport.analysis.facts import enclosing_function, is_docstring
-from xlaport.analysis.folding import fold
+from xlaport.analysis.facts import block_of, enclosing_function, is_docstring
+from xlaport.analysis.folding import fold, outermost_condition
 from xlaport.analysis.project import Module, Project
 from xlaport.analysis.values import NUMBER, PLACE, Kind, constant, default_of, last_name
 
@@ -18,6 +18,7 @@ FORMAT = re.compile(r"cuda:\{\w*(![rs])?(:\w*)?\}")
 ALWAYS_TRUE = frozenset({"torch.cuda.is_available", "torch.accelerator.is_available", "torch.cuda.is_bf16_supported"})
 COUNTS = frozenset({"torch.cuda.device_count", "torch.accelerator.device_count"})
 ACCELERATOR = "torch.accelerator.current_accelerator"
+KERNEL = re.compile(r"_cuda(_|$)|^cuda_(?!is_)|triton|cupy", re.IGNORECASE)
 LIGHTNING = ("lightning", "pytorch_lightning")
 SPAWNERS = re.compile(r"\bspawn\(|\blaunch\(")
 STRING_TEST = re.compile(
@@ -196,6 +197,36 @@ def runs_before_workers(node: ast.AST, module: Module, project: Project) -> bool
 def must_stay_string(module: Module, project: Project) -> bool:
     """Some file of the program tests or cuts up a device variable as a string."""
     return project.program_mentions(module.source.path, STRING_TEST)
+
+
+def guarded_by(top: ast.expr, truth: Callable[[ast.expr], bool | None]) -> list[ast.AST]:
+    """What runs only where a condition, or a part of it, holds: its other parts, the branch, or what follows an early return."""
+    parent = top.parent
+    if isinstance(parent, ast.IfExp) and parent.test is top:
+        return [top, parent.body]
+    if not isinstance(parent, ast.If) or parent.test is not top:
+        return [top]
+    if fold(top, truth).constant is not False:
+        return [top, *parent.body]
+    if not isinstance(parent.body[-1], (ast.Return, ast.Raise, ast.Continue)):
+        return [top, *parent.orelse]
+    block = block_of(parent)
+    return block[block.index(parent) + 1 :]
+
+
+def guards_kernel(test: ast.expr, module: Module) -> bool:
+    """`if x.is_cuda: return filter_cuda(x)`: is the test what keeps a kernel for CUDA from a tensor on another device?"""
+    guarded = guarded_by(outermost_condition(test), lambda part: True if part is test else None)
+    return any(is_kernel(node, module) for part in guarded for node in ast.walk(part))
+
+
+def is_kernel(node: ast.AST, module: Module) -> bool:
+    """A function called or imported whose name says that it is for CUDA; not torch's own."""
+    if isinstance(node, ast.ImportFrom):
+        return any(map(KERNEL.search, (node.module or "", *(alias.name for alias in node.names))))
+    if not isinstance(node, ast.Call):
+        return False
+    return KERNEL.search(last_name(node.func)) is not None and not any(name.startswith("torch.") for name in module.names.qualified(node.func))
 
 
 def imports_lightning(module: Module) -> bool:

@@ -206,14 +206,24 @@ class _Surgeon(cst.CSTTransformer):
         return self.protected(node, original)
 
     def are_needless(self, original: cst.BaseExpression, node: cst.BaseExpression) -> bool:
-        """Parentheses around a loose argument that became a tight one; those that hold a line break or comment stay."""
+        """Parentheses around a loose expression that became a tight one; those that hold a line break or comment stay.
+
+        Only where no keyword may lean on them, as in `return(a or b)`.
+        """
         spaces = [original.lpar[0].whitespace_after, original.rpar[-1].whitespace_before]
         return (
-            isinstance(self.located.parents.get(original), cst.Arg)
-            and isinstance(original, LOOSE)
-            and not isinstance(node, LOOSE)
+            isinstance(original, LOOSE)
+            and isinstance(node, templates.ATOMS)
+            and self.stands_free(original)
             and all(isinstance(space, cst.SimpleWhitespace) for space in spaces)
         )
+
+    def stands_free(self, node: cst.CSTNode) -> bool:
+        """Does an argument, an element or an assigned value begin with this expression?"""
+        parent = self.located.parents.get(node)
+        while isinstance(parent, (cst.Attribute, cst.Subscript, cst.Call)):
+            parent = self.located.parents.get(parent)
+        return isinstance(parent, (cst.Arg, cst.Element, cst.DictElement, cst.Assign))
 
     def protected(self, node: cst.BaseExpression, original: cst.CSTNode) -> cst.BaseExpression:
         """A looser expression than the one it replaces keeps its meaning by parentheses."""

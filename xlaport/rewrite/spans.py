@@ -104,8 +104,8 @@ def holds_any(start: int, end: int, starts: list[int]) -> bool:
 def record(node: cst.CSTNode, span: Span, path: list[cst.CSTNode], located: Located) -> None:
     if isinstance(node, cst.BaseExpression):
         located.expressions.setdefault(span, node)
-        if path:
-            located.parents.setdefault(node, path[-1])
+        for child, parent in zip(reversed([*path[1:], node]), reversed(path)):
+            located.parents.setdefault(child, parent)
     elif isinstance(node, StatementLike):
         located.statements.setdefault(span, node)
         holder = next((p for p in reversed(path) if isinstance(p, (cst.SimpleStatementLine, cst.SimpleStatementSuite))), None)
