@@ -727,3 +727,10 @@ def test_a_comment_puts_no_program_on_a_device(text, says):
 def test_a_file_that_does_not_parse_does_not_stop_the_others():
     files = {"broken.py": "def f(:\n    device = 'cuda'\n", MAIN: "from broken import device\nx.to(device)\n"}
     assert kind(files, "device") is Kind.UNKNOWN
+
+
+def test_what_a_source_derives_is_made_again_after_release():
+    source = module("x = 1\ny = 'ö'\n").source
+    before = (source.lines, source.position(7), source.slice(0, 5))
+    source.release()
+    assert (source.lines, source.position(7), source.slice(0, 5)) == before

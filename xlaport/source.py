@@ -79,6 +79,11 @@ class SourceFile:
             starts.append(starts[-1] + len(line.encode("utf-8")))
         return starts
 
+    def release(self) -> None:
+        """Forget lines and offsets, which can be made again."""
+        for name in ("_utf8", "lines", "_line_starts"):
+            self.__dict__.pop(name, None)
+
     def byte_offset(self, line: int, byte_column: int) -> int:
         """Offset of a position as `ast` gives it: line from 1, column in UTF-8 bytes from 0."""
         return self._line_starts[line - 1] + byte_column

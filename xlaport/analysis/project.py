@@ -136,6 +136,7 @@ class Project:
         while self._kept > limit and len(self._modules) > 2:
             path, _ = self._modules.popitem(last=False)
             self._kept -= len(self.sources[path].text)
+            self.sources[path].release()
 
     def parsed(self, path: Path) -> Module | None:
         """Another file of the project; None when it does not parse, or when this file has asked for too many."""
