@@ -65,7 +65,9 @@ def composed_names(context: Context):
 
 def belongs_elsewhere(context: Context, node: ast.expr) -> bool:
     """A device object's rule or a more special one speaks of it."""
-    if isinstance(node.parent, ast.Attribute) and node.parent.attr == "format" or devices.is_lightning_accelerator(node, context.module):
+    if isinstance(node.parent, ast.Attribute) and node.parent.attr == "format":
+        return True
+    if devices.is_lightning_accelerator(node, context.module) or devices.names_implementation(node):
         return True
     if isinstance(node.parent, ast.BinOp) and devices.composed_index(node.parent, context.module) is not None:
         return True

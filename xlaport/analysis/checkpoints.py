@@ -71,10 +71,18 @@ def uses_of_loaded(load: ast.Call, module: Module) -> Iterator[ast.expr]:
         yield load
         return
     names = {target.id for target in parent.targets if isinstance(target, ast.Name)}
-    scope = enclosing(load, *FUNCTIONS) or module.facts.tree
+    function = enclosing(load, *FUNCTIONS)
+    scope = function or module.facts.tree
     for node in ast.walk(scope):
-        if isinstance(node, ast.Name) and node.id in names and isinstance(node.ctx, ast.Load) and node.lineno >= load.lineno:
+        if not isinstance(node, ast.Name) or node.id not in names or not isinstance(node.ctx, ast.Load):
+            continue
+        if node.lineno >= load.lineno or enclosing(node, *FUNCTIONS) is not function and is_bound_by(load, node, module):
             yield node
+
+
+def is_bound_by(load: ast.Call, use: ast.Name, module: Module) -> bool:
+    """Does a function above read the global that is loaded below it?"""
+    return any(binding.value is load for binding in module.names.bindings(use))
 
 
 MODULE_METHODS = frozenset({"eval", "train", "parameters", "named_parameters", "requires_grad_", "modules", "zero_grad", "forward"})

@@ -200,18 +200,21 @@ def must_stay_string(module: Module, project: Project) -> bool:
 
 
 def guarded_by(top: ast.expr, truth: Callable[[ast.expr], bool | None]) -> list[ast.AST]:
-    """What runs only where a condition, or a part of it, holds: its other parts, the branch, or what follows an early return."""
+    """What runs only where `truth` holds: other parts of the condition, a branch, or what follows an early return."""
     parent = top.parent
-    if isinstance(parent, ast.IfExp) and parent.test is top:
-        return [top, parent.body]
-    if not isinstance(parent, ast.If) or parent.test is not top:
+    if not isinstance(parent, (ast.If, ast.IfExp)) or parent.test is not top:
         return [top]
-    if fold(top, truth).constant is not False:
+    otherwise = fold(top, lambda part: None if truth(part) is None else not truth(part)).constant
+    if otherwise is None:
+        return [top]
+    if isinstance(parent, ast.IfExp):
+        return [top, parent.orelse if otherwise else parent.body]
+    if not otherwise:
         return [top, *parent.body]
     if not isinstance(parent.body[-1], (ast.Return, ast.Raise, ast.Continue)):
         return [top, *parent.orelse]
     block = block_of(parent)
-    return block[block.index(parent) + 1 :]
+    return [top, *block[block.index(parent) + 1 :]]
 
 
 def guards_kernel(test: ast.expr, module: Module) -> bool:
@@ -237,16 +240,19 @@ def imports_lightning(module: Module) -> bool:
 
 def is_lightning_accelerator(node: ast.expr, module: Module) -> bool:
     """`accelerator = "cuda"`, `accelerator in ("cuda", "gpu")` in a file that imports Lightning, whose name of a TPU is "tpu"."""
-    if not imports_lightning(module):
-        return False
+    return imports_lightning(module) and any("accelerator" in name for name in names_around(node))
+
+
+def names_implementation(node: ast.expr) -> bool:
+    """`impl="cuda"`, `impl in ("ref", "cuda")`: a choice between ways to compute, not a device."""
+    return any(name.endswith(("impl", "implementation")) for name in names_around(node))
+
+
+def names_around(node: ast.expr) -> Iterator[str]:
+    """What a value is assigned to, compared with, or the default or annotation of."""
     child, parent = node, node.parent
     while isinstance(parent, (ast.Tuple, ast.List, ast.Set, ast.IfExp, ast.Subscript)):
         child, parent = parent, parent.parent
-    return any("accelerator" in name for name in names_around(child, parent))
-
-
-def names_around(child: ast.AST, parent: ast.AST) -> Iterator[str]:
-    """What a value is assigned to, compared with, or the default or annotation of."""
     if isinstance(parent, ast.Compare):
         yield from map(last_name, (parent.left, *parent.comparators))
     elif isinstance(parent, ast.Assign):
