@@ -7,7 +7,7 @@ from pathlib import Path
 from textwrap import dedent
 
 from xlaport import engine
-from xlaport.analysis.project import LOADS, Module, Project
+from xlaport.analysis.project import Module, Project
 from xlaport.config import Settings
 from xlaport.engine import FileChange, Selection
 from xlaport.findings import Finding, Grade
@@ -28,7 +28,6 @@ def project(files: str | bytes | dict[str, str | bytes]) -> Project:
 
 def module(files: str | dict[str, str], name: str = MAIN) -> Module:
     made = project(files)
-    made.loads_left = LOADS
     return made.module(ROOT / name)
 
 

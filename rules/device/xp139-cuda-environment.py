@@ -89,8 +89,7 @@ def is_read(context: Context, name: str) -> bool:
            for part in context.facts.of(ast.Constant)):
         return True
     pattern = re.compile(READ.replace("{name}", re.escape(name)))
-    own = context.module.source.path
-    return any(context.project.mentions(path, pattern) for path in context.project.program(own) - {own})
+    return context.project.others_mention(context.module.source.path, pattern)
 
 
 def belongs_to_torch(context: Context) -> bool:

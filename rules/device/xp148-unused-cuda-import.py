@@ -2,6 +2,7 @@
 
 import ast
 import re
+from itertools import groupby
 from pathlib import Path
 
 from xlaport.analysis.names import absolute_module
@@ -18,15 +19,21 @@ WRAPPERS = (
 def check(context: Context):
     path = context.module.source.path
     modules = MODULES + (WRAPPERS if path in context.project.edited else ())
-    used = names_used(context)
     for node in context.facts.of(ast.Import):
         yield from plain_imports(context, node)
-    for node in context.facts.of(ast.Import, ast.ImportFrom):
+    ours = [
+        (node, alias) for node in context.facts.of(ast.Import, ast.ImportFrom) for alias in node.names if is_ours(node, alias, modules)
+    ]
+    if ours:
+        yield from left_over(context, ours)
+
+
+def left_over(context: Context, ours: list[tuple[ast.stmt, ast.alias]]):
+    used = names_used(context)
+    for node, aliases in groupby(ours, lambda pair: pair[0]):
         kept = []
-        for alias in node.names:
+        for _, alias in aliases:
             bound = alias.asname or alias.name
-            if not is_ours(node, alias, modules):
-                continue
             if bound.split(".")[0] in used or is_kept(context, node, bound):
                 kept.append(alias)
             else:
@@ -41,7 +48,8 @@ def plain_imports(context: Context, node: ast.Import):
         root = alias.name.split(".")[0]
         if alias.asname is not None or root == alias.name or not alias.name.startswith(MODULES):
             continue
-        if any(name.startswith(alias.name) for use in context.facts.of(ast.Attribute) for name in context.names.qualified(use)):
+        referring = (reference for name, nodes in context.names.references.items() if name.startswith(alias.name) for reference in nodes)
+        if any(isinstance(reference, ast.Attribute) for reference in referring):
             yield context.finding(node, "imported for what is left of it here", is_idiom=False)
         elif is_bound_elsewhere(context, root, node):
             yield context.finding(node, f"`{alias.name}` is imported and not used", context.drop_imported(node, alias.name), is_idiom=False)
@@ -107,10 +115,8 @@ def is_kept(context: Context, node: ast.stmt, bound: str) -> bool:
     if any("noqa" in line for line in lines):
         return True
     own = context.module.source.path
-    return any(
-        own in context.project.links.get(path, ()) and reads_from(context, path, bound)
-        for path in context.project.importers(own)
-    )
+    importers = context.project.files.files(context.project.links.named_by(own))
+    return any(reads_from(context, path, bound) for path in importers)
 
 
 def reads_from(context: Context, importer: Path, bound: str) -> bool:

@@ -22,7 +22,7 @@ def check(context: Context):
 
 def uses_autocast(context: Context) -> bool:
     project = context.project
-    return any(AUTOCAST.search(project.sources[path].text) for path in project.program(context.module.source.path))
+    return project.program_mentions(context.module.source.path, AUTOCAST)
 
 
 def may_differ(context: Context, operand: ast.expr) -> bool:

@@ -61,13 +61,14 @@ def swapping(context: Context, moves: list[ast.Call]):
 
 def is_set(context: Context) -> bool:
     path = context.module.source.path
-    return any(context.project.mentions(other, FLAG) for other in {path, *context.project.importers(path)})
+    own, above = context.project.files.mask([path]), context.project.links.importers(path)
+    return context.project.any_mentions(own | above, FLAG)
 
 
 def ties_weights(context: Context) -> bool:
     path = context.module.source.path
-    files = {path, *context.project.imported_by(path)}
-    return any(context.project.mentions(other, TIE) for other in files)
+    own, below = context.project.files.mask([path]), context.project.links.imported_by(path)
+    return context.project.any_mentions(own | below, TIE)
 
 
 def is_module_move(context: Context, call: ast.Call) -> bool:

@@ -1,6 +1,7 @@
 """Activation checkpointing switched on inside a library."""
 
 import ast
+import re
 
 from xlaport.ruleset.api import Context
 
@@ -25,4 +26,4 @@ def check(context: Context):
 
 def is_own(context: Context, method: str) -> bool:
     project = context.project
-    return any(f"def {method}(" in project.sources[path].text for path in project.program(context.module.source.path))
+    return project.program_mentions(context.module.source.path, re.compile(rf"def {method}\("))

@@ -28,6 +28,12 @@ class ModuleFacts:
     nodes: dict[type, list[ast.AST]] = field(repr=False)
     in_fstring: dict[int, ast.JoinedStr] = field(repr=False)
 
+    def take_apart(self) -> None:
+        """Cut the links from children to parents: without cycles the tree goes as soon as nothing holds it."""
+        for nodes in self.nodes.values():
+            for node in nodes:
+                node.parent = None
+
     def of(self, *kinds: type) -> Iterator[ast.AST]:
         for kind in kinds:
             yield from self.nodes.get(kind, ())
@@ -116,6 +122,18 @@ def own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
         if isinstance(node, (*FUNCTIONS, ast.ClassDef, ast.Lambda)):
             continue
         stack.extend(reversed(list(ast.iter_child_nodes(node))))
+
+
+def is_called(node: ast.expr) -> bool:
+    return isinstance(node.parent, ast.Call) and node.parent.func is node
+
+
+def is_read(node: ast.expr) -> bool:
+    """A name or attribute taken as a value: not called, not assigned to, not the start of a longer one."""
+    return (
+        isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load)
+        and not is_called(node) and not isinstance(node.parent, ast.Attribute)
+    )
 
 
 def is_docstring(node: ast.Constant) -> bool:

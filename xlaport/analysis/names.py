@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from xlaport.analysis.facts import FUNCTIONS, SCOPES, ModuleFacts, ancestors, enclosing_scope
 
@@ -86,6 +87,49 @@ class Names:
             scope = enclosing_scope(scope) if not isinstance(scope, ast.Module) else None
         return []
 
+    @cached_property
+    def references(self) -> dict[str, list[ast.expr]]:
+        """qualified name -> the longest dotted expressions that refer to it: `torch.cuda.amp.autocast`, not its parts.
+
+        In source order for each name. Only names that an import can stand behind are looked up, which are a tenth of all.
+        """
+        table: dict[str, list[ast.expr]] = {}
+        for node in self._referring():
+            for name in self.qualified(node):
+                table.setdefault(name, []).append(node)
+        return table
+
+    def _referring(self) -> Iterator[ast.expr]:
+        imported = self._imported_names()
+        for node in self.module.of(ast.Name):
+            if imported is None or node.id in imported:
+                yield longest(node)
+        for node in self.module.of(ast.Attribute):
+            if isinstance(node.value, (ast.Call, ast.IfExp, ast.BoolOp, ast.NamedExpr)):
+                yield longest(node)
+        for call in self.module.of(ast.Call):
+            if not isinstance(call.func, (ast.Name, ast.Attribute)):
+                yield call.func
+
+    def _imported_names(self) -> set[str] | None:
+        """Names that some scope binds to an import, or to an expression that may refer to one; None when stars make it any."""
+        if any(alias.name == "*" for node in self.module.of(ast.ImportFrom) for alias in node.names):
+            return None
+        found: set[str] = set()
+        assigned: list[tuple[str, set[str]]] = []
+        for table in self.scopes.values():
+            for name, bindings in table.items():
+                for binding in bindings:
+                    if binding.target:
+                        found.add(name)
+                    elif binding.how == "assign" and binding.value is not None and is_reference(binding.value):
+                        assigned.append((name, {part.id for part in ast.walk(binding.value) if isinstance(part, ast.Name)}))
+        size = -1
+        while len(found) != size:
+            size = len(found)
+            found.update(name for name, parts in assigned if parts & found)
+        return found
+
     def qualified(self, node: ast.AST) -> tuple[str, ...]:
         """Dotted names an expression may refer to: `('torch.cuda.amp.autocast',)`; empty if none is known.
 
@@ -130,6 +174,13 @@ class Names:
         if node.args and "functools.partial" in self.qualified(node.func):
             return self.qualified(node.args[0])
         return ()
+
+
+def longest(node: ast.expr) -> ast.expr:
+    """The whole dotted expression a name or attribute starts."""
+    while isinstance(node.parent, ast.Attribute):
+        node = node.parent
+    return node
 
 
 def is_reference(node: ast.expr) -> bool:

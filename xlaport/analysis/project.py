@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import ast
 import builtins
-import gc
 import io
 import re
 import tokenize
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
 from xlaport.analysis.build import Unparsable, build
 from xlaport.analysis.facts import FUNCTIONS, FunctionNode, ModuleFacts
+from xlaport.analysis.links import Links, Mentions, Numbered, Words
 from xlaport.analysis.names import Names, bind, canonical
-from xlaport.analysis.values import Inference, Values
+from xlaport.analysis.values import TOO_DEEP, Inference, Values
 from xlaport.source import SourceFile
 
 KEPT_TEXT = 1_500_000
@@ -36,9 +36,8 @@ STARRED_NAMES = {"torch.cuda.amp": frozenset({"autocast", "GradScaler", "custom_
 
 COMMON = 8
 LOADS = 24
-"""Other files parsed for questions about one file: enough for its own imports and callers."""
+"""Other files read for questions about one file: enough for its own imports and callers."""
 
-WORD = re.compile(r"[A-Za-z_]\w*")
 DEVICE_WORDS = re.compile(r"cuda|torch\.accelerator|xla|nccl|\.gpu\b|[\"']gpu[\"']")
 
 
@@ -54,21 +53,20 @@ class Module:
 
 @dataclass(eq=False)
 class Project:
-    """The files of a run, analysed on demand. Only recently used syntax trees stay in memory."""
+    """The files of a run, analysed on demand. Only recently used syntax trees stay in memory.
+
+    `turn_to` says which file the questions that follow are about: answers may not depend on what was asked before.
+    """
 
     root: Path
     sources: dict[Path, SourceFile]
     _modules: OrderedDict[Path, Module | Unparsable] = field(default_factory=OrderedDict, repr=False)
-    loads_left: int = 0
-    """Other files that may still be parsed to answer questions about the one at hand; set by the engine."""
+    _consulted: set[Path] = field(default_factory=set, repr=False)
+    """Other files read to answer questions about the one at hand."""
 
     _kept: int = 0
     _looking_up: set[tuple[Path, str]] = field(default_factory=set, repr=False)
-    _importers: dict[Path, frozenset[Path]] = field(default_factory=dict, repr=False)
-    _linked: dict[Path, frozenset[Path]] = field(default_factory=dict, repr=False)
-    _imports: dict[Path, frozenset[Path]] = field(default_factory=dict, repr=False)
-    _programs: dict[Path, frozenset[Path]] = field(default_factory=dict, repr=False)
-    _matches: dict[tuple[Path, re.Pattern[str]], bool] = field(default_factory=dict, repr=False)
+    _mentions: dict[Callable[[str], object], Mentions] = field(default_factory=dict, repr=False)
     _found: dict[tuple[str, Path], tuple[Path, str] | None] = field(default_factory=dict, repr=False)
     _folders: dict[Path, list[str]] = field(default_factory=dict, repr=False)
     inference: Inference = field(default_factory=Inference, repr=False)
@@ -83,7 +81,6 @@ class Project:
             found = self._analyse(path)
             self._modules[path] = found
             self._kept += len(self.sources[path].text)
-            self._forget()
         self._modules.move_to_end(path)
         if isinstance(found, Unparsable):
             raise found
@@ -129,21 +126,36 @@ class Project:
         """Drop trees so that those of libcst for a long file, which is about to be rewritten, take their place."""
         size = len(self.sources[path].text)
         if size > LONG:
-            self._forget(KEPT_TEXT - LIBCST_SHARE * size)
-            gc.collect()  # nodes know their parents: only the collector frees them
+            self._let_go_beyond(KEPT_TEXT - LIBCST_SHARE * size)
 
-    def _forget(self, limit: int = KEPT_TEXT) -> None:
-        while self._kept > limit and len(self._modules) > 2:
-            path, _ = self._modules.popitem(last=False)
-            self._kept -= len(self.sources[path].text)
-            self.sources[path].release()
+    def turn_to(self, path: Path) -> Module:
+        """Analyse the file that the questions that follow are about. Raises `Unparsable`.
+
+        Lets go of the trees used longest ago, which must not happen while one is in use.
+        """
+        self._consulted = {path}
+        self._let_go_beyond(KEPT_TEXT)
+        return self.module(path)
+
+    def _let_go_beyond(self, limit: int) -> None:
+        while self._kept > limit and len(self._modules) > 1:
+            self._let_go(next(iter(self._modules)))
+
+    def _let_go(self, path: Path) -> None:
+        module = self._modules.pop(path, None)
+        self._kept -= len(self.sources[path].text) if module else 0
+        self.sources[path].release()
+        if isinstance(module, Module):
+            module.values.forget()
+            module.facts.take_apart()
 
     def parsed(self, path: Path) -> Module | None:
         """Another file of the project; None when it does not parse, or when this file has asked for too many."""
-        if path not in self._modules:
-            if self.loads_left <= 0:
+        if path not in self._consulted:
+            if len(self._consulted) > LOADS:
+                self.inference.cut.add(TOO_DEEP)
                 return None
-            self.loads_left -= 1
+            self._consulted.add(path)
         try:
             return self.module(path)
         except Unparsable:
@@ -156,11 +168,11 @@ class Project:
         torch_xla and remove CUDA's, neither of which is a file of the project.
         """
         path = source.path
+        self._let_go(path)
         self.sources[path] = source
         self.edited.add(path)
-        self._modules.pop(path, None)
-        self._kept = sum(len(self.sources[kept].text) for kept in self._modules)
-        self._matches = {key: value for key, value in self._matches.items() if key[0] != path}
+        for mentions in self._mentions.values():
+            mentions.forget(1 << self.files.number[path])
         for module in self._modules.values():
             if isinstance(module, Module):
                 module.values.forget()
@@ -260,12 +272,14 @@ class Project:
     # -- who imports whom
 
     @cached_property
-    def links(self) -> dict[Path, frozenset[Path]]:
-        """file -> project files its import statements name, read from the text without parsing."""
-        table = {}
-        for path, source in self.sources.items():
-            table[path] = frozenset(self._imported(path, source.text)) if path.suffix == ".py" else frozenset()
-        return table
+    def files(self) -> Numbered:
+        return Numbered(self.sources)
+
+    @cached_property
+    def links(self) -> Links:
+        """Imports of project files, read from the text without parsing."""
+        python = (source for path, source in self.sources.items() if path.suffix == ".py")
+        return Links(self.files, {source.path: set(self._imported(source.path, source.text)) for source in python})
 
     def _imported(self, path: Path, text: str) -> Iterator[Path]:
         package = self.package(path)
@@ -286,46 +300,32 @@ class Project:
 
     def mentions(self, path: Path, pattern: re.Pattern[str]) -> bool:
         """Does the text of one file match?"""
-        key = (path, pattern)
-        if key not in self._matches:
-            self._matches[key] = pattern.search(self.sources[path].text) is not None
-        return self._matches[key]
+        return self.any_mentions(1 << self.files.number[path], pattern)
 
     def program_mentions(self, path: Path, pattern: re.Pattern[str]) -> bool:
         """Does the text of any file of the program of `path` match?"""
-        return any(self.mentions(other, pattern) for other in self.program(path))
+        return self.any_mentions(self.links.program(path), pattern)
 
-    @cached_property
-    def _linked_from(self) -> dict[Path, set[Path]]:
-        """`links` the other way round."""
-        table: dict[Path, set[Path]] = {}
-        for path, targets in self.links.items():
-            for target in targets:
-                table.setdefault(target, set()).add(path)
-        return table
+    def others_mention(self, path: Path, pattern: re.Pattern[str]) -> bool:
+        """Does the text of any other file of the program match?"""
+        return self.any_mentions(self.links.program(path) & ~(1 << self.files.number[path]), pattern)
 
-    @cached_property
-    def _linked_with(self) -> dict[Path, frozenset[Path]]:
-        """`links` both ways."""
-        return {path: targets | self._linked_from.get(path, set()) for path, targets in self.links.items()}
+    def any_mentions(self, mask: int, pattern: re.Pattern[str]) -> bool:
+        """Does the text of any of these files match?"""
+        return self._any(mask, pattern.search)
 
-    def importers(self, path: Path) -> frozenset[Path]:
+    def _any(self, mask: int, test: Callable[[str], object]) -> bool:
+        if test not in self._mentions:
+            self._mentions[test] = Mentions(test)
+        return self._mentions[test].any(mask, self.files, lambda path: self.sources[path].text)
+
+    def importers(self, path: Path) -> list[Path]:
         """Files that import `path`, directly or through others."""
-        if path not in self._importers:
-            self._importers[path] = reachable(path, self._linked_from)
-        return self._importers[path]
+        return self.files.files(self.links.importers(path))
 
-    def imported_by(self, path: Path) -> frozenset[Path]:
-        """Files `path` imports, directly or through others."""
-        if path not in self._imports:
-            self._imports[path] = reachable(path, self.links)
-        return self._imports[path]
-
-    def program(self, path: Path) -> frozenset[Path]:
+    def program(self, path: Path) -> list[Path]:
         """A file with everything it imports and everything that imports it."""
-        if path not in self._programs:
-            self._programs[path] = frozenset({path}) | self.imported_by(path) | self.importers(path)
-        return self._programs[path]
+        return self.files.files(self.links.program(path))
 
     def on_device(self, path: Path) -> bool:
         """Does a file linked to this one, through imports in either direction, speak of an accelerator?
@@ -333,45 +333,29 @@ class Project:
         All linked files give one answer, so that an edit, which makes its file speak of XLA, cannot change
         the answer for another: a second run would find more to do.
         """
-        return any(self._speaks_of_device(other) for other in self.linked(path))
-
-    def _speaks_of_device(self, path: Path) -> bool:
-        key = (path, DEVICE_WORDS)
-        if key not in self._matches:
-            self._matches[key] = speaks_of_device(self.sources[path].text)
-        return self._matches[key]
-
-    def linked(self, path: Path) -> frozenset[Path]:
-        """A file with all that are linked to it through imports in either direction."""
-        if path not in self._linked:
-            together = frozenset({path}) | reachable(path, self._linked_with)
-            self._linked.update(dict.fromkeys(together, together))
-        return self._linked[path]
+        return self._any(self.links.linked(path), speaks_of_device)
 
     # -- who calls a function
 
     @cached_property
-    def _words(self) -> dict[str, set[Path]]:
-        """identifier-like word -> files whose text has it."""
-        table: dict[str, set[Path]] = {}
-        for path, source in self.sources.items():
-            if path.suffix == ".py":
-                for word in set(WORD.findall(source.text)):
-                    table.setdefault(word, set()).add(path)
-        return table
+    def _words(self) -> Words:
+        return Words.of(self.files, lambda path: self.sources[path].text if path.suffix == ".py" else "")
 
-    def with_word(self, word: str) -> set[Path]:
-        """Python files whose text has this word, anywhere in it."""
-        return self._words.get(word, set())
+    def with_word(self, *words: str, within: int = -1) -> list[Path]:
+        """Python files whose text has one of these words, anywhere in it; of the files of the mask `within` only."""
+        found = 0
+        for word in words:
+            found |= self._words.having(word)
+        return self.files.files(found & within) if found & within else []
 
     def callers(self, path: Path, name: str) -> Iterator[Module]:
         """Modules whose text has the name: the file itself first, then those that import it.
 
         A name that more than `COMMON` of them have (`forward`, `build`) tells nothing: the file itself only.
         """
-        having = self.with_word(name)
-        others = sorted(having & self.importers(path) - {path})
-        candidates = [path] if path in having else []
+        own = 1 << self.files.number[path]
+        candidates = self.with_word(name, within=own)
+        others = self.with_word(name, within=self.links.importers(path) & ~own)
         for candidate in [*candidates, *(others if len(others) <= COMMON else ())]:
             module = self.parsed(candidate)
             if module is not None:
@@ -427,17 +411,6 @@ def is_exported(library: str, name: str) -> bool:
     if hasattr(builtins, name):
         return False
     return library in STARRED_LIBRARIES or name in STARRED_NAMES.get(library, ())
-
-
-def reachable(start: Path, links: dict[Path, frozenset[Path]] | dict[Path, set[Path]]) -> frozenset[Path]:
-    seen: set[Path] = set()
-    stack = [start]
-    while stack:
-        for target in links.get(stack.pop(), ()):
-            if target not in seen:
-                seen.add(target)
-                stack.append(target)
-    return frozenset(seen)
 
 
 def star_source(node: ast.ImportFrom, package: str) -> str:

@@ -194,6 +194,7 @@ class Values:
 
     def forget(self) -> None:
         self._kinds.clear()
+        self._attributes.clear()
         self.memo.clear()
 
     # -- the two questions
@@ -576,9 +577,11 @@ class Values:
         yield from ((self, call) for call in own)
         if own:
             return
-        having = self.project.with_word(destination) | self.project.with_word(destination.rpartition("_")[2])
-        having &= self.project.with_word("add_argument")
-        for path in sorted(having & self.project.program(self.path) - {self.path}):
+        names = {destination, destination.rpartition("_")[2]}
+        making = self.project.with_word("add_argument", within=self.project.links.program(self.path))
+        for path in self.project.with_word(*names, within=self.project.files.mask(making)):
+            if path == self.path:
+                continue
             module = self.project.parsed(path)
             if module is not None:
                 yield from ((module.values, call) for call in module.values.options_by_destination.get(destination, ()))

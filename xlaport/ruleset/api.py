@@ -81,11 +81,8 @@ class Context:
         """qualified name -> calls of it in this module."""
         memo = self.values.memo
         if "calls" not in memo:
-            table: dict[str, list[ast.Call]] = {}
-            for call in self.facts.of(ast.Call):
-                for name in self.names.qualified(call.func):
-                    table.setdefault(name, []).append(call)
-            memo["calls"] = table
+            called = {name: [node.parent for node in nodes if syntax.is_called(node)] for name, nodes in self.names.references.items()}
+            memo["calls"] = {name: calls for name, calls in called.items() if calls}
         return memo["calls"]
 
     def uses(self, *names: str) -> Iterable[ast.expr]:
@@ -93,11 +90,9 @@ class Context:
         for call in self.calls(*names):
             if not syntax.is_dead(call):
                 yield call
-        for node in self.facts.of(ast.Attribute, ast.Name):
-            called = isinstance(node.parent, ast.Call) and node.parent.func is node
-            if called or isinstance(node.parent, ast.Attribute) or not isinstance(node.ctx, ast.Load):
-                continue
-            if self.refers(node, *names) and not self.is_second_name(node) and not syntax.is_dead(node):
+        named = {id(node): node for name in names for node in self.names.references.get(name, ())}
+        for node in named.values():
+            if syntax.is_read(node) and not self.is_second_name(node) and not syntax.is_dead(node):
                 yield node
 
     def is_second_name(self, node: ast.expr) -> bool:

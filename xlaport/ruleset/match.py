@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from xlaport.analysis.facts import FUNCTIONS, ancestors, enclosing_scope, is_dead
+from xlaport.analysis.facts import FUNCTIONS, ancestors, enclosing_scope, is_called, is_dead, is_read
 from xlaport.analysis.training import contains
 from xlaport.findings import Danger, Finding, Grade, Severity
 from xlaport.residue import WORDS
@@ -69,23 +69,25 @@ def matches(built: Index, context_for) -> Iterator[Finding]:
 
 
 def matched_calls(built: Index, view: Context, context_for) -> Iterator[Finding]:
-    for call in view.facts.of(ast.Call):
-        for rule in unique(lookup(built.calls, name) for name in view.names.qualified(call.func)):
-            if not is_dead(call):
-                yield finding_for_call(context_for(rule), call)
+    for rule, node in found_by_name(built.calls, view):
+        if is_called(node) and not is_dead(node):
+            yield finding_for_call(context_for(rule), node.parent)
 
 
 def matched_references(built: Index, view: Context, context_for) -> Iterator[Finding]:
-    for node in view.facts.of(ast.Attribute, ast.Name):
-        if is_called(node) or isinstance(node.parent, ast.Attribute) or not isinstance(node.ctx, ast.Load):
-            continue
-        for rule in unique(lookup(built.references, name) for name in view.names.qualified(node)):
-            if not view.is_second_name(node) and not is_dead(node):
-                yield finding_for_reference(context_for(rule), node)
+    for rule, node in found_by_name(built.references, view):
+        if is_read(node) and not view.is_second_name(node) and not is_dead(node):
+            yield finding_for_reference(context_for(rule), node)
 
 
-def is_called(node: ast.expr) -> bool:
-    return isinstance(node.parent, ast.Call) and node.parent.func is node
+def found_by_name(table: dict[str, list[Rule]], view: Context) -> list[tuple[Rule, ast.expr]]:
+    """Each rule of the table with each expression that refers to a name of its, once."""
+    found: dict[tuple[str, int], tuple[Rule, ast.expr]] = {}
+    for name, nodes in view.names.references.items():
+        for rule in lookup(table, name):
+            for node in nodes:
+                found[rule.code, id(node)] = rule, node
+    return list(found.values())
 
 
 def matched_imports(built: Index, view: Context, context_for) -> Iterator[Finding]:
@@ -115,13 +117,11 @@ def matched_libraries(built: Index, view: Context, context_for) -> Iterator[Find
         for rule, name in unique_pairs(built, view, imported(node)):
             yield import_finding(context_for(rule), node, name)
     said: set[tuple[Rule, str, ast.AST]] = set()
-    for node in view.facts.of(ast.Attribute, ast.Name):
-        if isinstance(node.parent, ast.Attribute) or not isinstance(node.ctx, ast.Load):
+    named = [node for name, nodes in view.names.references.items() if rules_above(built.libraries, name) for node in nodes]
+    for node in sorted(dict.fromkeys(named), key=lambda node: (node.lineno, node.col_offset)):
+        if not (is_read(node) or is_called(node)) or view.is_second_name(node) or is_dead(node):
             continue
-        pairs = unique_pairs(built, view, view.names.qualified(node))
-        if not pairs or view.is_second_name(node) or is_dead(node):
-            continue
-        for rule, name in pairs:
+        for rule, name in unique_pairs(built, view, view.names.qualified(node)):
             message = advice(rule, name)
             place = (rule, message, enclosing_scope(node))
             if place in said and not WORDS.search(view.text(node)):
