@@ -6,6 +6,7 @@ from xlaport.analysis import devices
 from xlaport.analysis.values import PLACE, constant, last_name
 from xlaport.ruleset.api import Context, Danger, EnsureImport, Kind, syntax
 
+METHODS = frozenset({"to", "half", "float", "double", "contiguous", "numpy", "detach"})
 TAKEN_BY_OTHERS = (
     "torch.device", "torch.load", "torch.Generator", "torch.random.fork_rng", "torch.autocast", "torch.amp.",
     "torch.cuda.", "torch_xla.",
@@ -67,7 +68,7 @@ def belongs_elsewhere(context: Context, node: ast.expr) -> bool:
     """A device object's rule or a more special one speaks of it."""
     if isinstance(node.parent, ast.Attribute) and node.parent.attr == "format":
         return True
-    if devices.is_lightning_accelerator(node, context.module) or devices.names_implementation(node):
+    if devices.is_lightning_accelerator(node, context.module) or devices.names_implementation(node) or is_method_name(node):
         return True
     if isinstance(node.parent, ast.BinOp) and devices.composed_index(node.parent, context.module) is not None:
         return True
@@ -86,6 +87,11 @@ def belongs_elsewhere(context: Context, node: ast.expr) -> bool:
     if isinstance(child, ast.keyword) and child.arg in {"device", "map_location"}:
         return child.arg == "map_location" or takes_device(context, func)
     return isinstance(func, ast.Name) and func.id in {"getattr", "hasattr", "setattr"}
+
+
+def is_method_name(node: ast.expr) -> bool:
+    """`name in {"cuda", "half", "to"}`: methods of a tensor, not devices."""
+    return any(constant(other) in METHODS for other in getattr(node.parent, "elts", ()))
 
 
 def takes_device(context: Context, func: ast.expr) -> bool:

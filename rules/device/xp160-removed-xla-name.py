@@ -15,6 +15,9 @@ MODULES = {
     "torch_xla.experimental.xla_sharding": "torch_xla.distributed.spmd",
     "torch_xla.experimental.xla_sharded_tensor": "torch_xla.distributed.spmd",
 }
+ELSEWHERE = {"torch_xla.experimental.pjrt.broadcast_master_param": "torch_xla.core.xla_model"}
+"""Functions of a removed module that did not go where the others went."""
+
 GONE = {
     "torch_xla.core.xla_model.parse_xla_device": "removed in 2.7 without a public form: xr.local_ordinal() and xr.device_type() say what it was for",
     "torch_xla.distributed.xla_dist": "the XRT launcher is gone: start the script on every host with PJRT_DEVICE=TPU",
@@ -59,8 +62,12 @@ def moved(context: Context, node: ast.stmt, alias: ast.alias, module: str):
 
 
 def from_moved(context: Context, node: ast.ImportFrom):
-    names = ", ".join(alias.name + (f" as {alias.asname}" if alias.asname else "") for alias in node.names)
-    return without_imports(context.replace_statement(node, f"from {MODULES[node.module]} import {names}"))
+    names: dict[str, list[str]] = {}
+    for alias in node.names:
+        home = ELSEWHERE.get(f"{node.module}.{alias.name}", MODULES[node.module])
+        names.setdefault(home, []).append(ast.unparse(alias))
+    imports = "\n".join(f"from {home} import {', '.join(listed)}" for home, listed in names.items())
+    return without_imports(context.replace_statement(node, imports))
 
 
 def without_imports(ops):

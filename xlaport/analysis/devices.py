@@ -235,7 +235,8 @@ def is_kernel(node: ast.AST, module: Module) -> bool:
 def imports_lightning(module: Module) -> bool:
     names = [alias.name for node in module.facts.of(ast.Import) for alias in node.names]
     names += [node.module or "" for node in module.facts.of(ast.ImportFrom)]
-    return any(name.startswith(LIGHTNING) for name in names)
+    find, path = module.values.project.find, module.source.path
+    return any(name.startswith(LIGHTNING) and find(name, path) is None for name in names)
 
 
 def is_lightning_accelerator(node: ast.expr, module: Module) -> bool:
