@@ -126,34 +126,15 @@ def findings_in(project: Project, path: Path, settings: Settings, rules: match.I
     def context_for(rule) -> Context:
         return Context(rule, module, project, settings.target, settings)
 
-    rules = rules or ruleset()
+    rules, said = rules or ruleset(), project.said(path)
     found = list(guarded(match.matches(rules, context_for), source.name, "rules in data"))
     for rule in rules.checks:
-        if speaks_of(source.text, rule.match.text):
+        if not rule.match.text or said.matches(re.compile(rule.match.text)):
             found.extend(guarded(rule.check(context_for(rule)), source.name, rule.code))
     named = list(guarded(residue.findings(module, found), source.name, residue.UNKNOWN_CODE))
     found.extend(finding for finding in named if settings.selects(finding.code))
     kept = (f for f in found if not silenced.silence(f.code, f.location.line, f.location.line))
     return sorted(dict.fromkeys(kept), key=lambda finding: finding.sort_key)
-
-
-def speaks_of(text: str, pattern: str) -> bool:
-    """Does a file's text match a rule's condition on it? Plain words are looked for first: ten times as fast."""
-    if not pattern:
-        return True
-    compiled, words = text_condition(pattern)
-    if words and not any(word in text for word in words):
-        return False
-    return compiled.search(text) is not None
-
-
-@lru_cache(maxsize=None)
-def text_condition(pattern: str) -> tuple[re.Pattern[str], tuple[str, ...]]:
-    """The compiled pattern, and words of which a matching text has at least one; none when that cannot be told."""
-    branches = pattern.split("|")
-    words = [re.sub(r"\\(.)", lambda m: "" if m[1] == "b" else m[1], branch) for branch in branches]
-    plain = all(re.fullmatch(r"(?:[\w \-.]|\\[b.()\[\]])+", branch) and "." not in branch.replace("\\.", "") for branch in branches)
-    return re.compile(pattern), tuple(words) if plain and all(words) else ()
 
 
 def guarded(found: Iterator[Finding], name: str, who: str, passed: tuple[type[Exception], ...] = ()) -> Iterator[Finding]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 from xlaport.analysis.facts import FUNCTIONS, is_docstring
 from xlaport.analysis.project import Module
@@ -31,7 +32,8 @@ def findings(module: Module, known: list[Finding]) -> Iterator[Finding]:
 
     A finding of several lines names its first; words on the others belong to it, and are listed as kept.
     """
-    if not WORDS.search(module.source.text):
+    text = module.source.text.lower()
+    if not any(word in text for word in WORDS.pattern.split("|")):
         return
     named = {f.location.line for f in known}
     within = {line for f in known for line in range(f.location.line, f.location.end_line + 1)}
@@ -48,14 +50,14 @@ def mentions(module: Module) -> Iterator[tuple[ast.AST, str, int]]:
     facts = module.facts
     imported = names_from_cuda_modules(module)
     for node in facts.of(ast.Name):
-        if node.id in imported and cuda_reference(module, node):
+        if says_cuda(node.id) or node.id in imported and cuda_reference(module, node):
             yield node, node.id, node.lineno
-        else:
-            yield from matching(node, node.id, node.lineno)
     for node in facts.of(ast.Attribute):
-        yield from matching(node, node.attr, node.end_lineno)
+        if says_cuda(node.attr):
+            yield node, node.attr, node.end_lineno
     for node in facts.of(ast.arg, ast.keyword):
-        yield from matching(node, node.arg or "", node.lineno)
+        if node.arg and says_cuda(node.arg):
+            yield node, node.arg, node.lineno
     for node in facts.of(*FUNCTIONS, ast.ClassDef):
         yield from matching(node, node.name, node.lineno)
     for node in facts.of(ast.alias):
@@ -82,8 +84,14 @@ def names_from_cuda_modules(module: Module) -> set[str]:
 
 
 def matching(node: ast.AST, word: str, line: int) -> Iterator[tuple[ast.AST, str, int]]:
-    if WORDS.search(word):
+    if says_cuda(word):
         yield node, word, line
+
+
+@lru_cache(maxsize=65536)
+def says_cuda(word: str) -> bool:
+    """Remembered, as identifiers come again and again."""
+    return WORDS.search(word) is not None
 
 
 def in_text(module: Module, node: ast.Constant) -> Iterator[tuple[ast.AST, str, int]]:

@@ -11,12 +11,11 @@ FACTORIES = ("torch.", "torchvision.", "transformers.", "timm.")
 
 
 def check(context: Context):
-    for call in context.facts.of(ast.Call):
-        if syntax.is_dead(call):
-            continue
-        if context.refers(call.func, "torch.device"):
+    for call in context.calls("torch.device"):
+        if not syntax.is_dead(call):
             yield from from_constructor(context, call)
-        else:
+    for call in context.facts.of(ast.Call):
+        if not syntax.is_dead(call):
             for place in device_arguments(context, call):
                 yield from from_argument(context, place)
 
@@ -63,7 +62,7 @@ def device_arguments(context: Context, call: ast.Call):
     if is_to and call.args:
         yield call.args[0]
     for keyword in call.keywords:
-        if keyword.arg == "device" and (is_to or takes_device(context, func)):
+        if keyword.arg == "device" and (is_to or takes_device(context, func)) and not context.refers(func, "torch.device"):
             yield keyword.value
 
 

@@ -1,6 +1,7 @@
 """The device's name as a string: defaults, options, tests such as `device.type == "cuda"`."""
 
 import ast
+import re
 
 from xlaport.analysis import devices
 from xlaport.analysis.values import PLACE, constant, last_name
@@ -12,6 +13,9 @@ TAKEN_BY_OTHERS = (
     "torch.cuda.", "torch_xla.",
 )
 SPLITTING = frozenset({"split", "rsplit", "partition", "rpartition", "index", "rindex", "find", "rfind"})
+MAY_BE_DEVICE = re.compile(r"dev|gpu|cuda|str\(", re.IGNORECASE)
+"""What a name says of which one letter is taken: elements of lists are read everywhere."""
+
 STRIPPING = frozenset({"strip", "lstrip", "removeprefix"})
 
 
@@ -22,10 +26,19 @@ def check(context: Context):
     if not context.on_device:
         return
     for node in context.facts.of(ast.Call, ast.Subscript):
-        if is_cut(context, node) and not syntax.is_dead(node):
+        if may_take_number(node) and is_cut(context, node) and not syntax.is_dead(node):
             yield context.finding(
                 node, 'the number is cut out of the device\'s name, and "xla" has none: a process\'s own device is number 0', danger=Danger.LOUD
             )
+
+
+def may_take_number(node: ast.Call | ast.Subscript) -> bool:
+    """By its form alone: `x[5:]`, `x[-1]`, `x.split(...)`."""
+    if isinstance(node, ast.Call):
+        return isinstance(node.func, ast.Attribute) and node.func.attr in SPLITTING | STRIPPING | {"replace"}
+    if isinstance(node.slice, ast.Slice):
+        return isinstance(node.slice.lower, (ast.Constant, ast.UnaryOp, ast.Call)) and isinstance(node.value, (ast.Name, ast.Attribute, ast.Call))
+    return isinstance(node.slice, (ast.Constant, ast.UnaryOp)) and not isinstance(constant(node.slice), str) and MAY_BE_DEVICE.search(ast.unparse(node.value))
 
 
 def is_cut(context: Context, node: ast.AST) -> bool:

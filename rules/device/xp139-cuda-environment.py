@@ -89,7 +89,9 @@ def is_read(context: Context, name: str) -> bool:
            for part in context.facts.of(ast.Constant)):
         return True
     pattern = re.compile(READ.replace("{name}", re.escape(name)))
-    return context.project.others_mention(context.module.source.path, pattern)
+    own = context.module.source.path
+    program = context.project.links.program(own) & ~context.project.files.mask([own])
+    return any(context.project.mentions(path, pattern) for path in context.project.with_word(name, within=program))
 
 
 def belongs_to_torch(context: Context) -> bool:

@@ -5,6 +5,7 @@ import re
 
 from xlaport.ruleset.api import Context, Kind, Mode, syntax
 
+MEMBERS = frozenset({"module", "no_sync", "require_backward_grad_sync"})
 DATA_PARALLEL = re.compile(r"\bDataParallel\(")
 
 
@@ -12,7 +13,7 @@ def check(context: Context):
     if context.mode not in (Mode.MP, Mode.SPMD):
         return
     for node in context.facts.of(ast.Attribute):
-        if syntax.is_dead(node) or context.names.qualified(node):
+        if node.attr not in MEMBERS or syntax.is_dead(node) or context.names.qualified(node):
             continue
         if node.attr == "module" and isinstance(node.ctx, ast.Load) and is_wrapped(context, node):
             yield from unwrapped(context, node)

@@ -10,7 +10,7 @@ FLAGS = ("fused", "capturable")
 
 def check(context: Context):
     for call in context.facts.of(ast.Call):
-        if syntax.is_dead(call):
+        if syntax.is_dead(call) or not any(keyword.arg in {*FLAGS, "foreach"} for keyword in call.keywords):
             continue
         if context.refers(call.func, "torch.nn.utils.clip_grad_norm_"):
             yield from switched_off(context, call, ("foreach",), remove=True)

@@ -59,7 +59,17 @@ def build(source: SourceFile) -> ModuleFacts:
                 child.parent = node
                 stack.append(child)
         stack[first:] = stack[first:][::-1]
+    mark_dead(nodes.get(ast.If, []))
     return ModuleFacts(source, tree, nodes, held_by_fstrings(fstrings))
+
+
+def mark_dead(conditions: list[ast.If]) -> None:
+    """Nodes below `if False:` / `if 0:`, or in the branch that `if True:` never takes, get an attribute `is_dead`."""
+    for condition in conditions:
+        if isinstance(condition.test, ast.Constant):
+            for statement in condition.orelse if condition.test.value else condition.body:
+                for node in ast.walk(statement):
+                    node.is_dead = True
 
 
 def parse(text: str) -> ast.Module:

@@ -79,7 +79,12 @@ def enclosing_function(node: ast.AST) -> FunctionNode | ast.Lambda | None:
 
 def enclosing_scope(node: ast.AST) -> ast.AST:
     """The innermost function, lambda, class or module that holds `node`."""
-    return enclosing(node, *SCOPES) or node
+    parent = node.parent
+    while parent is not None:
+        if parent.__class__ in SCOPES:
+            return parent
+        parent = parent.parent
+    return node
 
 
 def enclosing_loops(node: ast.AST) -> Iterator[LoopNode]:
@@ -142,11 +147,5 @@ def is_docstring(node: ast.Constant) -> bool:
 
 
 def is_dead(node: ast.AST) -> bool:
-    """Below `if False:` / `if 0:`, or in the branch `if True:` never takes."""
-    child = node
-    for parent in ancestors(node):
-        if isinstance(parent, ast.If) and isinstance(parent.test, ast.Constant):
-            if child in (parent.orelse if parent.test.value else parent.body):
-                return True
-        child = parent
-    return False
+    """In a branch that a constant condition never takes."""
+    return getattr(node, "is_dead", False)

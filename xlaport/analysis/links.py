@@ -6,13 +6,10 @@ they take half of one.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-
-WORD = re.compile(r"[A-Za-z_]\w*")
 
 
 class Numbered:
@@ -111,20 +108,20 @@ def closure(edges: list[int]) -> list[int]:
 
 @dataclass(eq=False)
 class Mentions:
-    """Which files' texts pass one test: looked at when asked about, remembered as masks."""
+    """Which files pass one test of their texts: looked at when asked about, remembered as masks."""
 
-    test: Callable[[str], object]
+    test: Callable[[Path], object]
     found: int = 0
     looked_at: int = 0
 
-    def any(self, mask: int, files: Numbered, text_of) -> bool:
-        """Does the text of any file of the mask pass? `text_of(path)` gives a text."""
+    def any(self, mask: int, files: Numbered) -> bool:
+        """Does any file of the mask pass?"""
         if self.found & mask:
             return True
         for path in files.files(mask & ~self.looked_at):
             bit = 1 << files.number[path]
             self.looked_at |= bit
-            if self.test(text_of(path)):
+            if self.test(path):
                 self.found |= bit
                 return True
         return False
@@ -141,11 +138,11 @@ class Words:
     masks: dict[str, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, files: Numbered, text_of) -> Words:
+    def of(cls, files: Numbered, vocabulary_of: Callable[[Path], str]) -> Words:
         masks: dict[str, int] = {}
         for number, path in enumerate(files.paths):
             bit = 1 << number
-            for word in set(WORD.findall(text_of(path))):
+            for word in vocabulary_of(path).splitlines():
                 masks[word] = masks.get(word, 0) | bit
         return cls(masks)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from xlaport.analysis.facts import FUNCTIONS, SCOPES, ModuleFacts, ancestors, enclosing_scope
 
@@ -33,6 +33,7 @@ CANONICAL_PREFIXES = {
 """Modules of torch that re-export a name: where it is defined -> where it is documented."""
 
 
+@lru_cache(maxsize=65536)
 def canonical(name: str) -> str:
     """`torch.cuda.amp.autocast_mode.autocast` -> `torch.cuda.amp.autocast`."""
     if name.startswith("torch.nn.modules."):
@@ -218,14 +219,14 @@ def enclosing_binding_scope(node: ast.AST) -> ast.AST:
 
 def scope_read_in(node: ast.AST) -> ast.AST:
     """The scope in which a name is looked up: decorators, defaults, annotations and bases are read around a definition."""
-    child = node
-    for parent in ancestors(node):
-        if isinstance(parent, ast.Lambda):
+    child, parent = node, node.parent
+    while parent is not None:
+        if parent.__class__ is ast.Lambda:
             if child is parent.body:
                 return parent
-        elif isinstance(parent, SCOPES) and isinstance(child, ast.stmt):
+        elif parent.__class__ in SCOPES and isinstance(child, ast.stmt):
             return parent
-        child = parent
+        child, parent = parent, parent.parent
     return child
 
 

@@ -8,7 +8,7 @@ import io
 import re
 import tokenize
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -17,6 +17,7 @@ from xlaport.analysis.build import Unparsable, build
 from xlaport.analysis.facts import FUNCTIONS, FunctionNode, ModuleFacts
 from xlaport.analysis.links import Links, Mentions, Numbered, Words
 from xlaport.analysis.names import Names, bind, canonical
+from xlaport.analysis.text import Said, vocabulary
 from xlaport.analysis.values import TOO_DEEP, Inference, Values
 from xlaport.source import SourceFile
 
@@ -30,6 +31,7 @@ LONG = 50_000
 """Characters of a file whose trees are worth a collection."""
 
 IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import[ \t]+(.+)|import[ \t]+([\w., \t]+))", re.MULTILINE)
+DEFINITION = re.compile(r"^([ \t]*)(?:async[ \t]+)?def[ \t]+(\w+)", re.MULTILINE)
 STARRED_LIBRARIES = ("torch", "torch.nn", "torch.nn.functional", "torch.optim", "torch.utils.data", "torch.distributed")
 STARRED_NAMES = {"torch.cuda.amp": frozenset({"autocast", "GradScaler", "custom_fwd", "custom_bwd"})}
 """Modules of torch people import `*` from; all names one gives, where it is few and one more would be a finding."""
@@ -66,7 +68,9 @@ class Project:
 
     _kept: int = 0
     _looking_up: set[tuple[Path, str]] = field(default_factory=set, repr=False)
-    _mentions: dict[Callable[[str], object], Mentions] = field(default_factory=dict, repr=False)
+    _mentions: dict[Hashable, Mentions] = field(default_factory=dict, repr=False)
+    _vocabularies: dict[Path, str] = field(default_factory=dict, repr=False)
+    _functions_with: dict[re.Pattern[str], frozenset[str]] = field(default_factory=dict, repr=False)
     _found: dict[tuple[str, Path], tuple[Path, str] | None] = field(default_factory=dict, repr=False)
     _folders: dict[Path, list[str]] = field(default_factory=dict, repr=False)
     inference: Inference = field(default_factory=Inference, repr=False)
@@ -171,6 +175,7 @@ class Project:
         self._let_go(path)
         self.sources[path] = source
         self.edited.add(path)
+        self._vocabularies.pop(path, None)
         for mentions in self._mentions.values():
             mentions.forget(1 << self.files.number[path])
         for module in self._modules.values():
@@ -306,18 +311,23 @@ class Project:
         """Does the text of any file of the program of `path` match?"""
         return self.any_mentions(self.links.program(path), pattern)
 
-    def others_mention(self, path: Path, pattern: re.Pattern[str]) -> bool:
-        """Does the text of any other file of the program match?"""
-        return self.any_mentions(self.links.program(path) & ~(1 << self.files.number[path]), pattern)
-
     def any_mentions(self, mask: int, pattern: re.Pattern[str]) -> bool:
         """Does the text of any of these files match?"""
-        return self._any(mask, pattern.search)
+        return self._any(mask, pattern, lambda path: self.said(path).matches(pattern))
 
-    def _any(self, mask: int, test: Callable[[str], object]) -> bool:
-        if test not in self._mentions:
-            self._mentions[test] = Mentions(test)
-        return self._mentions[test].any(mask, self.files, lambda path: self.sources[path].text)
+    def _any(self, mask: int, key: Hashable, test: Callable[[Path], object]) -> bool:
+        if key not in self._mentions:
+            self._mentions[key] = Mentions(test)
+        return self._mentions[key].any(mask, self.files)
+
+    def said(self, path: Path) -> Said:
+        """Patterns the text of a file has."""
+        return Said(self.sources[path].text, self._vocabulary(path))
+
+    def _vocabulary(self, path: Path) -> str:
+        if path not in self._vocabularies:
+            self._vocabularies[path] = vocabulary(self.sources[path].text)
+        return self._vocabularies[path]
 
     def importers(self, path: Path) -> list[Path]:
         """Files that import `path`, directly or through others."""
@@ -333,13 +343,13 @@ class Project:
         All linked files give one answer, so that an edit, which makes its file speak of XLA, cannot change
         the answer for another: a second run would find more to do.
         """
-        return self._any(self.links.linked(path), speaks_of_device)
+        return self._any(self.links.linked(path), speaks_of_device, lambda other: speaks_of_device(self.sources[other].text))
 
     # -- who calls a function
 
     @cached_property
     def _words(self) -> Words:
-        return Words.of(self.files, lambda path: self.sources[path].text if path.suffix == ".py" else "")
+        return Words.of(self.files, lambda path: self._vocabulary(path) if path.suffix == ".py" else "")
 
     def with_word(self, *words: str, within: int = -1) -> list[Path]:
         """Python files whose text has one of these words, anywhere in it; of the files of the mask `within` only."""
@@ -375,6 +385,13 @@ class Project:
         names = module.names.qualified(func)
         return bool(names) and all(self.find(name, module.source.path) is None for name in names)
 
+    def functions_with(self, pattern: re.Pattern[str]) -> frozenset[str]:
+        """Names of functions of the project whose body's text matches, found without parsing; as first read, like links."""
+        if pattern not in self._functions_with:
+            texts = (s.text for path, s in self.sources.items() if path.suffix == ".py" and self.mentions(path, pattern))
+            self._functions_with[pattern] = frozenset(name for text in texts for name in functions_around(text, pattern))
+        return self._functions_with[pattern]
+
     def functions(self, module: Module, name: str) -> Iterator[FunctionNode]:
         for node in module.facts.of(*FUNCTIONS):
             if node.name == name:
@@ -405,6 +422,18 @@ def without_comments(text: str) -> str:
         row, column = token.start
         lines[row - 1] = lines[row - 1][:column] + "\n"
     return "".join(lines)
+
+
+def functions_around(text: str, pattern: re.Pattern[str]) -> Iterator[str]:
+    """Names of the innermost functions whose indented text matches."""
+    definitions: list[re.Match[str]] | None = None
+    for found in pattern.finditer(text):
+        definitions = list(DEFINITION.finditer(text)) if definitions is None else definitions
+        line = text.rfind("\n", 0, found.start()) + 1
+        depth = len(text[line:found.start()]) - len(text[line:found.start()].lstrip())
+        outer = [match[2] for match in definitions if match.start() < line and len(match[1]) < depth]
+        if outer:
+            yield outer[-1]
 
 
 def is_exported(library: str, name: str) -> bool:

@@ -83,8 +83,9 @@ def matched_references(built: Index, view: Context, context_for) -> Iterator[Fin
 def found_by_name(table: dict[str, list[Rule]], view: Context) -> list[tuple[Rule, ast.expr]]:
     """Each rule of the table with each expression that refers to a name of its, once."""
     found: dict[tuple[str, int], tuple[Rule, ast.expr]] = {}
+    roots = {name.partition(".")[0] for name in table}
     for name, nodes in view.names.references.items():
-        for rule in lookup(table, name):
+        for rule in lookup(table, name) if name.partition(".")[0] in roots else ():
             for node in nodes:
                 found[rule.code, id(node)] = rule, node
     return list(found.values())
@@ -111,7 +112,7 @@ def rules_above(table: dict[str, list[Rule]], name: str) -> list[Rule]:
 
 def matched_libraries(built: Index, view: Context, context_for) -> Iterator[Finding]:
     """Imports of a library, and each expression that names something of it."""
-    if not built.library_words.search(view.module.source.text):
+    if not view.project.said(view.module.source.path).matches(built.library_words):
         return
     for node in view.facts.of(ast.Import, ast.ImportFrom):
         for rule, name in unique_pairs(built, view, imported(node)):
