@@ -46,6 +46,29 @@ class Danger(str, Enum):
     """Nothing: the idiom has no effect on a TPU."""
 
 
+class Effect(str, Enum):
+    """What the runtime was measured to do at such a place, step after step."""
+
+    SYNC = "sync"
+    """The host waits for the device: a value is read, or the graph is cut."""
+
+    RECOMPILE = "recompile"
+    """A new graph is compiled."""
+
+    FALLBACK = "fallback"
+    """An op runs on the host; its operands travel there and back."""
+
+    WRONG_RESULT = "wrong-result"
+    ERROR = "error"
+
+
+class Confidence(str, Enum):
+    CERTAIN = "certain"
+    """The value analysis proved what the finding says: a tensor on the device, a number that changes."""
+
+    LIKELY = "likely"
+
+
 DANGER_ORDER = {danger: rank for rank, danger in enumerate(Danger)}
 
 
@@ -86,6 +109,11 @@ class Finding:
     fix: Fix | None = None
     is_idiom: bool = True
     """False for what is named without being a CUDA idiom (a variable called `use_cuda`)."""
+
+    effects: tuple[Effect, ...] = ()
+    """Empty for idioms of CUDA, whose `danger` says what they do."""
+
+    confidence: Confidence = Confidence.CERTAIN
 
     @property
     def grade(self) -> Grade:

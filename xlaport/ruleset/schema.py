@@ -22,6 +22,7 @@ class Match:
     `call`: the function called. `reference`: named without being called. `imports`: a module imported,
     or anything below it. `library`: a module that is not of the project: its imports, and every use of what is below it. `text`: a regular expression the file's text must contain for a Python rule to run.
     A name that ends in `.*` covers everything below it that no other rule names.
+    `event`: kinds of events of the step (`xlaport.analysis.flow`), which `lint` alone looks for.
     `files`: the kinds of project files (requirements, shell, yaml, ...) `xlaport.projectfiles` looks for the rule in.
     """
 
@@ -30,6 +31,7 @@ class Match:
     imports: tuple[str, ...] = ()
     library: tuple[str, ...] = ()
     text: str = ""
+    event: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
 
 
@@ -111,7 +113,7 @@ def rule_from(front: dict, path: Path, page: str, check: Callable | None) -> Rul
 
 
 def match_from(table: dict) -> Match:
-    names = {"call", "reference", "imports", "library", "files"}
+    names = {"call", "reference", "imports", "library", "event", "files"}
     return Match(**{key: tuple(value) if key in names else value for key, value in table.items()})
 
 
