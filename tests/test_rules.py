@@ -64,7 +64,7 @@ def has_condition(rule: Rule) -> bool:
     match = rule.match
     if rule.code in {residue.UNKNOWN_CODE, residue.KEPT_CODE}:
         return True  # they speak of what every other rule left
-    return bool(rule.check or match.call or match.reference or match.imports or match.library or match.files)
+    return bool(rule.check or match.call or match.reference or match.imports or match.library or match.files or match.event)
 
 
 # -- the checker itself

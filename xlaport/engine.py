@@ -106,8 +106,12 @@ def collector_paused() -> Iterator[None]:
             gc.enable()
 
 
-def findings_in(project: Project, path: Path, settings: Settings, rules: match.Index | None = None) -> list[Finding]:
+def findings_in(
+    project: Project, path: Path, settings: Settings, rules: match.Index | None = None, lint: bool = False
+) -> list[Finding]:
     """Findings of all rules (those xlaport ships, without `rules`) in one file, suppressed ones left out, in source order.
+
+    `lint`: what happens in the steps too, which `migrate` does not ask for.
 
     A file that does not parse is one finding (XP001); a rule that fails is one (XP002) that names it.
     """
@@ -128,6 +132,8 @@ def findings_in(project: Project, path: Path, settings: Settings, rules: match.I
 
     rules, said = rules or ruleset(), project.said(path)
     found = list(guarded(match.matches(rules, context_for), source.name, "rules in data"))
+    if lint:
+        found.extend(guarded(match.matched_events(rules, context_for), source.name, "rules for events"))
     for rule in rules.checks:
         if not rule.match.text or said.matches(re.compile(rule.match.text)):
             found.extend(guarded(rule.check(context_for(rule)), source.name, rule.code))

@@ -15,7 +15,7 @@ from xlaport.analysis.parallel import Mode, mode_of
 from xlaport.analysis.training import Training
 from xlaport.analysis.values import Kind, Values
 from xlaport.config import Settings
-from xlaport.findings import Danger, Finding, Fix, Grade, Location, Severity
+from xlaport.findings import Confidence, Danger, Effect, Finding, Fix, Grade, Location, Severity
 from xlaport.rewrite.ops import (
     AddPrelude, AddWithItem, EditCall, EnsureImport, InsertStatement, Op, RemoveDecorator, RemoveImportedName, RemoveStatement,
     RemoveWithItem, ReplaceExpr, ReplaceStatement, UnwrapBlock, WrapExpr,
@@ -119,6 +119,8 @@ class Context:
         severity: Severity | None = None,
         grouped: bool | None = None,
         is_idiom: bool = True,
+        effects: tuple[Effect, ...] = (),
+        confidence: Confidence = Confidence.CERTAIN,
     ) -> Finding:
         """A finding of this rule at a node; with `ops`, its fix. The rule's own values are the defaults."""
         fix = None
@@ -135,6 +137,8 @@ class Context:
             danger=danger or self.rule.danger,
             fix=fix,
             is_idiom=is_idiom,
+            effects=effects,
+            confidence=confidence,
         )
 
     def location(self, node: ast.AST) -> Location:

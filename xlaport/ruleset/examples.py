@@ -158,7 +158,7 @@ class Run:
     def findings_in(self, project: Project, block: Block) -> list[Finding]:
         path = ROOT / block.file
         if block.is_python:
-            return engine.findings_in(project, path, self.selection.settings, self.rules)
+            return engine.findings_in(project, path, self.selection.settings, self.rules, lint=True)
         return projectfiles.findings_in(project.sources[path], self.selection)
 
     def migrate(self, project: Project) -> dict[Path, engine.FileChange]:

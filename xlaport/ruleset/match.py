@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 
 from xlaport.analysis.facts import FUNCTIONS, ancestors, enclosing_scope, is_called, is_dead, is_read
 from xlaport.analysis.training import contains
-from xlaport.findings import Danger, Finding, Grade, Severity
+from xlaport.analysis.flow.interpret import Interpreter
+from xlaport.findings import Confidence, Danger, Finding, Grade, Severity
 from xlaport.residue import WORDS
 from xlaport.ruleset.api import Context
 from xlaport.ruleset.schema import Rule
@@ -29,6 +30,7 @@ class Index:
     """A text without one of these words names no library."""
 
     checks: list[Rule] = field(default_factory=list)
+    events: dict[str, Rule] = field(default_factory=dict)
 
 
 def index(rules: tuple[Rule, ...]) -> Index:
@@ -43,6 +45,8 @@ def index(rules: tuple[Rule, ...]) -> Index:
                 table.setdefault(name, []).append(rule)
         if rule.check is not None:
             built.checks.append(rule)
+        for event in rule.match.event:
+            built.events[event] = rule
     return built
 
 
@@ -78,6 +82,17 @@ def matched_references(built: Index, view: Context, context_for) -> Iterator[Fin
     for rule, node in found_by_name(built.references, view):
         if is_read(node) and not view.is_second_name(node) and not is_dead(node):
             yield finding_for_reference(context_for(rule), node)
+
+
+def matched_events(built: Index, context_for) -> Iterator[Finding]:
+    """What happens in the steps of a module, as findings of the rules for each kind of event."""
+    view = context_for(None)
+    for event in Interpreter(view.module, view.training).run():
+        rule = built.events.get(event.kind.value)
+        if rule is not None:
+            sentence = f"{event.what}: {rule.summary}"
+            confidence = Confidence.CERTAIN if event.certain else Confidence.LIKELY
+            yield context_for(rule).finding(event.node, sentence, is_idiom=False, effects=event.effects, confidence=confidence)
 
 
 def found_by_name(table: dict[str, list[Rule]], view: Context) -> list[tuple[Rule, ast.expr]]:

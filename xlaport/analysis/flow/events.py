@@ -1,0 +1,46 @@
+"""What the runtime does at a place of a step, as measured on torch_xla 2.9 (XLA:CPU)."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from enum import Enum
+
+from xlaport.findings import Effect
+
+
+class Kind(str, Enum):
+    """Names that rules use in `[match] event`."""
+
+    HOST_READ = "host-read"
+    """A value of a device tensor becomes a Python value: `.item()`, `float(x)`, an f-string, `.cpu()`."""
+
+    BRANCH = "branch"
+    """`if`, `while`, `assert`, `and`, a filter: Python asks a device tensor for its truth."""
+
+    HOST_OP = "host-op"
+    """An op without a lowering: it runs on the host, in its forward or its backward pass."""
+
+    DYNAMIC_SHAPE = "dynamic-shape"
+    """The shape of a result depends on values: another graph whenever it changes."""
+
+    CHANGING_SHAPE = "changing-shape"
+    """A tensor whose shape is another one from step to step enters the graph."""
+
+    CHANGING_CONSTANT = "changing-constant"
+    """A Python number that is baked into the graph (a position, a length, an exponent) changes from step to step."""
+
+    RANDOM_BRANCH = "random-branch"
+    """Branches on changing Python values multiply the graphs."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """`what` names the cause in the user's words. `certain`: the analysis proved that a device tensor or a change is there."""
+
+    kind: Kind
+    node: ast.AST
+    what: str
+    effects: tuple[Effect, ...]
+    certain: bool
+    hot: bool = True
