@@ -12,7 +12,8 @@ from xlaport.errors import UserError, one_line
 
 VERBS = {
     "migrate": ("xlaport.commands.migrate", "rewrite a CUDA training repository for TPU"),
-    "rule": ("xlaport.commands.rule", "print the page of a rule"),
+    "lint": ("xlaport.commands.lint", "find what will be slow or wrong on a TPU"),
+    "rule": ("xlaport.commands.rule", "print the page of a rule, or test your own"),
 }
 INTERRUPTED = 130
 """128 + SIGINT, what a shell reports for a program ended by Ctrl-C."""

@@ -18,7 +18,8 @@ DISTRIBUTED = ("auto", "spmd", "mp", "keep")
 class Settings:
     """`select`/`ignore`: rule codes or prefixes (`XP1`). `spelling`: `xm` or `2.x`.
 
-    `exclude`: patterns of files and folders left alone. See docs/configuration.md.
+    `exclude`: patterns of files and folders left alone. `per_file_ignores`: pattern -> codes that `lint` leaves out there.
+    `extend_rules`: files or folders of the project's own rules. See docs/configuration.md.
     """
 
     select: tuple[str, ...] = ()
@@ -26,6 +27,8 @@ class Settings:
     distributed: str = "auto"
     spelling: str = "xm"
     exclude: tuple[str, ...] = ()
+    per_file_ignores: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    extend_rules: tuple[str, ...] = ()
 
     @property
     def target(self) -> Target:
@@ -38,19 +41,35 @@ class Settings:
 
     def excludes(self, name: str) -> bool:
         """Is a file, or a folder it is in, named by `exclude`? `name` is relative to what was asked for."""
-        parts = (name, *PurePosixPath(name).parts)
-        return any(fnmatchcase(part, pattern) for pattern in self.exclude for part in parts)
+        return any(is_named(name, pattern) for pattern in self.exclude)
+
+    def ignores_in(self, name: str, code: str) -> bool:
+        """Is a code left out in this file? `name` is relative to the settings' folder."""
+        return any(code.startswith(codes) and is_named(name, pattern) for pattern, codes in self.per_file_ignores)
+
+
+def is_named(name: str, pattern: str) -> bool:
+    """Does a pattern match a file's path, a folder above it, or the name of either?"""
+    path = PurePosixPath(name)
+    above = (parent.as_posix() for parent in path.parents)
+    return any(fnmatchcase(part, pattern.rstrip("/")) for part in (name, *above, *path.parts))
 
 
 def load(start: Path) -> Settings:
     """Settings of the project that holds `start`; defaults without any. Raises `UserError` for a bad table."""
+    file = file_for(start)
+    return from_file(file) if file else Settings()
+
+
+def file_for(start: Path) -> Path | None:
+    """The nearest pyproject.toml, from `start` upwards to the root of its work tree."""
     for folder in [start, *start.parents]:
         file = folder / "pyproject.toml"
         if file.is_file():
-            return from_file(file)
+            return file
         if (folder / ".git").exists():
-            break
-    return Settings()
+            return None
+    return None
 
 
 def from_file(file: Path) -> Settings:
@@ -72,12 +91,26 @@ def from_table(table: dict, file: Path) -> Settings:
         default = defaults.get(name)
         if default is None:
             raise UserError(f"{file}: [tool.xlaport] has no setting {key!r}")
-        is_list = isinstance(value, list) and all(isinstance(item, str) for item in value)
-        if not (is_list if isinstance(default, tuple) else isinstance(value, str)):
+        if name == "per_file_ignores":
+            values[name] = ignores_from(value, file)
+            continue
+        if not (is_strings(value) if isinstance(default, tuple) else isinstance(value, str)):
             kind = "a list of strings" if isinstance(default, tuple) else "a string"
             raise UserError(f"{file}: [tool.xlaport] {key} is {kind}, not {value!r}")
-        values[name] = tuple(value) if is_list else value
+        values[name] = tuple(value) if isinstance(default, tuple) else value
+    if "extend_rules" in values:
+        values["extend_rules"] = tuple(str(file.parent / name) for name in values["extend_rules"])
     return Settings(**values)
+
+
+def ignores_from(value: object, file: Path) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    if not isinstance(value, dict) or not all(is_strings(codes) for codes in value.values()):
+        raise UserError(f"{file}: [tool.xlaport] per-file-ignores is a table of patterns with lists of codes, not {value!r}")
+    return tuple((pattern, tuple(code.upper() for code in codes)) for pattern, codes in value.items())
+
+
+def is_strings(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
 def checked(settings: Settings, where: str) -> Settings:

@@ -34,8 +34,8 @@ WORTH_PARSING = re.compile(
     re.IGNORECASE,
 )
 
-SYNTAX_CODE = "XP001"
-CRASH_CODE = "XP002"
+SYNTAX_CODE, SYNTAX_NAME = "XP001", "syntax-error"
+CRASH_CODE, CRASH_NAME = "XP002", "rule-failed"
 
 
 @dataclass(frozen=True)
@@ -81,13 +81,14 @@ def findings(
     settings: Settings,
     progress: Callable[[Path], None] = lambda path: None,
     rules: match.Index | None = None,
+    lint: bool = False,
 ) -> dict[Path, list[Finding]]:
     """`findings_in` of several files. `progress` is told of each file before it is looked at."""
     found = {}
     with collector_paused():
         for path in paths:
             progress(path)
-            found[path] = findings_in(project, path, settings, rules)
+            found[path] = findings_in(project, path, settings, rules, lint)
     return found
 
 
@@ -115,17 +116,24 @@ def findings_in(
 
     A file that does not parse is one finding (XP001); a rule that fails is one (XP002) that names it.
     """
-    source = project.sources[path]
-    if not WORTH_PARSING.search(source.raw):
-        return []
-    silenced = suppress.read(source.text)
+    silenced = suppress.read(project.sources[path].text)
     if silenced.skip_file:
+        return []
+    found = unsilenced(project, path, settings, rules, lint)
+    return [f for f in found if not silenced.silence(f.code, f.location.line, f.location.line)]
+
+
+def unsilenced(
+    project: Project, path: Path, settings: Settings, rules: match.Index | None = None, lint: bool = False
+) -> list[Finding]:
+    """`findings_in` without regard to comments that suppress."""
+    source = project.sources[path]
+    if not is_worth_parsing(source, rules):
         return []
     try:
         module = project.turn_to(path)
     except Unparsable as error:
-        place = Location(error.line, error.column, error.line, error.column)
-        return [tool_finding(SYNTAX_CODE, "syntax-error", source.name, place, f"cannot be parsed: {error}")]
+        return [unparsable(source.name, error)]
 
     def context_for(rule) -> Context:
         return Context(rule, module, project, settings.target, settings)
@@ -139,8 +147,12 @@ def findings_in(
             found.extend(guarded(rule.check(context_for(rule)), source.name, rule.code))
     named = list(guarded(residue.findings(module, found), source.name, residue.UNKNOWN_CODE))
     found.extend(finding for finding in named if settings.selects(finding.code))
-    kept = (f for f in found if not silenced.silence(f.code, f.location.line, f.location.line))
-    return sorted(dict.fromkeys(kept), key=lambda finding: finding.sort_key)
+    return sorted(dict.fromkeys(found), key=lambda finding: finding.sort_key)
+
+
+def is_worth_parsing(source: SourceFile, rules: match.Index | None = None) -> bool:
+    """May a rule find something? A rule of the user's own may speak of anything."""
+    return rules is not None and rules.has_own or WORTH_PARSING.search(source.raw) is not None
 
 
 def guarded(found: Iterator[Finding], name: str, who: str, passed: tuple[type[Exception], ...] = ()) -> Iterator[Finding]:
@@ -153,11 +165,16 @@ def guarded(found: Iterator[Finding], name: str, who: str, passed: tuple[type[Ex
         if RAISE_RULE_ERRORS:
             raise
         message = f"rule {who} failed here ({said(error)}); this is a bug in xlaport"
-        yield tool_finding(CRASH_CODE, "rule-failed", name, Location(1, 1, 1, 1), message)
+        yield tool_finding(CRASH_CODE, CRASH_NAME, name, Location(1, 1, 1, 1), message)
 
 
 RAISE_RULE_ERRORS = False
 """Set by the tests, which want the traceback."""
+
+
+def unparsable(name: str, error: Unparsable) -> Finding:
+    place = Location(error.line, error.column, error.line, error.column)
+    return tool_finding(SYNTAX_CODE, SYNTAX_NAME, name, place, f"cannot be parsed: {error}")
 
 
 def tool_finding(code: str, name: str, path: str, place: Location, message: str) -> Finding:
@@ -169,15 +186,17 @@ def migrate(
     selection: Selection,
     progress: Callable[[Path], None] = lambda path: None,
     rules: match.Index | None = None,
+    only: Iterable[Path] | None = None,
+    lint: bool = False,
 ) -> dict[Path, FileChange]:
-    """Apply the selected edits to every Python file in memory, to a fixpoint. Nothing is written."""
-    paths = [path for path in project.sources if path.suffix == ".py"]
+    """Apply the selected edits to every Python file in memory (or to `only` these), to a fixpoint. Nothing is written."""
+    paths = [path for path in project.sources if path.suffix == ".py"] if only is None else list(only)
     changes = {path: FileChange(project.sources[path], project.sources[path]) for path in paths}
 
     def look(path: Path) -> list[Finding]:
-        return findings_in(project, path, selection.settings, rules)
+        return findings_in(project, path, selection.settings, rules, lint)
 
-    found = findings(project, paths, selection.settings, progress, rules)
+    found = findings(project, paths, selection.settings, progress, rules, lint)
     waiting = waiting_programs(found, selection, project)
     pending, settled = paths, False
     for _ in range(MAX_PASSES):
@@ -189,7 +208,7 @@ def migrate(
             return changes
         settled = not edited  # a last look at every changed file: an edit elsewhere may have freed an import here
         pending = edited or [path for path in paths if changes[path].applied]
-        found = findings(project, pending, selection.settings, rules=rules)
+        found = findings(project, pending, selection.settings, rules=rules, lint=lint)
     return changes | {path: left_alone(project, changes[path], RESTLESS, selection, waiting.get(path, ""), look) for path in edited}
 
 

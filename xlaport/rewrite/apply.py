@@ -8,7 +8,7 @@ as a whole fix, never guessed.
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import libcst as cst
@@ -41,9 +41,27 @@ def apply(text: str, fixes: list[tuple[Op, ...]], known_imports: dict[str, str])
     `known_imports` maps an alias of the target profile to its import statement.
     Raises `NotRewritable`, also for a result that would not parse (a bug of a rule).
     """
+    return operated(*opened(text, fixes), text, fixes, known_imports)
+
+
+def apply_each(text: str, fixes: list[tuple[Op, ...]], known_imports: dict[str, str]) -> Iterator[str | None]:
+    """The text after each fix alone, None where it cannot be applied. Raises `NotRewritable` for the file as a whole."""
+    module, located = opened(text, fixes)
+    for fix in fixes:
+        try:
+            result = operated(module, located, text, [fix], known_imports)
+        except NotRewritable:
+            yield None
+            continue
+        yield None if result.refused else result.text
+
+
+def opened(text: str, fixes: list[tuple[Op, ...]]) -> tuple[cst.Module, Located]:
     module, positions = parse(text)
-    spans = {span for fix in fixes for op in fix for span in spans_of(op)}
-    located = locate(module, text, positions, spans)
+    return module, locate(module, text, positions, {span for fix in fixes for op in fix for span in spans_of(op)})
+
+
+def operated(module: cst.Module, located: Located, text: str, fixes: list[tuple[Op, ...]], known_imports: dict[str, str]) -> Applied:
     refused = frozenset(index for index, fix in enumerate(fixes) if not all(is_located(op, located) for op in fix))
     accepted, clashing = without_clashes([(index, fix) for index, fix in enumerate(fixes) if index not in refused], located)
     plan = plan_edits(accepted, located)

@@ -135,7 +135,7 @@ class EnsureImport:
 
 @dataclass(frozen=True)
 class ReplaceText:
-    """Replace bytes of a file that is not Python (requirements, YAML, shell) by text."""
+    """Replace bytes by text: in a file that is not Python (requirements, YAML, shell), or in a comment."""
 
     span: Span
     text: str

@@ -34,6 +34,40 @@ def builtin() -> tuple[Rule, ...]:
     return tuple(rules)
 
 
+@lru_cache(maxsize=8)
+def own(data: tuple[Path, ...], with_code: tuple[Path, ...] = ()) -> tuple[Rule, ...]:
+    """A user's own rules, files or folders: those in `data` may not bring Python code. Raises `UserError`."""
+    taken = {rule.code: rule.path for rule in builtin()}
+    found = []
+    for page in [*pages_below(data, code_allowed=False), *pages_below(with_code, code_allowed=True)]:
+        try:
+            rule = load(page)
+        except BadRule as error:
+            raise UserError(str(error)) from None
+        except Exception as error:  # noqa: BLE001 - the code of a rule may fail in any way
+            raise UserError(f"{page.with_suffix('.py')}: cannot be loaded: {error!r}") from None
+        if rule.code in taken:
+            raise UserError(f"{page}: code {rule.code} is taken by {taken[rule.code]}")
+        taken[rule.code] = page
+        found.append(rule)
+    return tuple(sorted(found, key=lambda rule: rule.code))
+
+
+def pages_below(paths: tuple[Path, ...], code_allowed: bool) -> list[Path]:
+    """Rule pages of files and folders; a rule's `.py` stands for its page."""
+    found: list[Path] = []
+    for path in paths:
+        pages = sorted(path.rglob("*.md")) if path.is_dir() else [path.with_suffix(".md")]
+        missing = next((page for page in pages if not page.is_file()), path if not pages else None)
+        if missing:
+            raise UserError(f"{missing}: no rule page there")
+        found += pages
+    with_code = next((page for page in found if not code_allowed and page.with_suffix(".py").exists()), None)
+    if with_code:
+        raise UserError(f"{with_code.with_suffix('.py')}: a configuration may not run code; load this rule with --python-rules")
+    return found
+
+
 def load(path: Path) -> Rule:
     front, page = split(path)
     code_file = path.with_suffix(".py")

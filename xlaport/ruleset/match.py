@@ -31,11 +31,13 @@ class Index:
 
     checks: list[Rule] = field(default_factory=list)
     events: dict[str, Rule] = field(default_factory=dict)
+    has_own: bool = False
+    """Are there rules that xlaport does not ship?"""
 
 
-def index(rules: tuple[Rule, ...]) -> Index:
+def index(rules: tuple[Rule, ...], has_own: bool = False) -> Index:
     words = sorted({name.rpartition(".")[2] for rule in rules for name in rule.match.library})
-    built = Index(library_words=re.compile(rf"\b(?:{'|'.join(words)})\b" if words else "(?!)"))
+    built = Index(library_words=re.compile(rf"\b(?:{'|'.join(words)})\b" if words else "(?!)"), has_own=has_own)
     for rule in rules:
         for table, names in (
             (built.calls, rule.match.call), (built.references, rule.match.reference),

@@ -1,0 +1,90 @@
+"""Answers of earlier runs, kept in the user's cache folder: never in the project, where a stranger could have put some.
+
+What is found in a file depends on the other files of the project, so the answer for all of them is kept under one key: the
+contents of all files, the settings, and xlaport itself with its rules.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from xlaport import __version__
+from xlaport.diagnostics import Diagnostic, from_json, to_json
+
+KEPT = 100
+"""Answers that are kept; the oldest go first."""
+
+
+def folder() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "xlaport"
+
+
+def key(contents: Iterable[tuple[str, bytes]], asked: str, rules: Iterable[Path]) -> str:
+    """`contents`: names and bytes of the files; `asked`: all else the answer depends on; `rules`: files of the user's own rules."""
+    digest = hashlib.blake2b(digest_size=20)
+
+    def add(*parts: bytes) -> None:
+        for part in parts:
+            digest.update(b"%d:" % len(part))
+            digest.update(part)
+
+    add(__version__.encode(), sys.version.encode(), asked.encode(errors="surrogateescape"))
+    for path in own_files():
+        state = path.stat()
+        add(os.fsencode(path), b"%d %d" % (state.st_mtime_ns, state.st_size))
+    for path in rules:
+        add(os.fsencode(path), path.read_bytes())
+    for name, raw in contents:
+        add(os.fsencode(name), raw)
+    return digest.hexdigest()
+
+
+def own_files() -> list[Path]:
+    """Files of xlaport: in a checkout they change without the version."""
+    package = Path(__file__).resolve().parent.parent
+    from xlaport.ruleset.load import rules_folder
+
+    return [Path(path) for top in (package, rules_folder()) for path in sorted(below(str(top)))]
+
+
+def below(top: str) -> Iterable[str]:
+    for at, folders, names in os.walk(top):
+        folders[:] = [name for name in folders if name != "__pycache__"]
+        for name in names:
+            if name.endswith((".py", ".md", ".json")):
+                yield os.path.join(at, name)
+
+
+def read(key: str) -> list[Diagnostic] | None:
+    """The answer kept under a key; None without one, and for a file that is not as we write it."""
+    try:
+        document = json.loads((folder() / f"{key}.json").read_bytes())
+        return [from_json(record) for record in document[key]]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def write(key: str, diagnostics: list[Diagnostic]) -> None:
+    """Keep an answer, in one step. A cache that cannot be written is no error."""
+    text = json.dumps({key: [to_json(diagnostic) for diagnostic in diagnostics]})
+    try:
+        folder().mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=folder())
+        with open(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(temporary, folder() / f"{key}.json")
+        drop_oldest()
+    except OSError:
+        return
+
+
+def drop_oldest() -> None:
+    entries = sorted(os.scandir(folder()), key=lambda entry: entry.stat().st_mtime, reverse=True)
+    for entry in entries[KEPT:]:
+        os.unlink(entry.path)

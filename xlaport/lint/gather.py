@@ -1,0 +1,69 @@
+"""The files of a run as bytes, with the settings that hold for them. Nothing is decoded: a cached answer needs no text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from xlaport import config, files
+from xlaport.baseline import shown
+from xlaport.source import SourceFile, Undecodable
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """`contents` are in the order of their paths. `base` is the folder of the settings; `notes` and `failures` are for the user."""
+
+    root: Path
+    base: Path
+    settings: config.Settings
+    contents: dict[Path, bytes]
+    notes: tuple[str, ...] = ()
+    failures: tuple[str, ...] = ()
+
+    def decoded(self) -> tuple[dict[Path, SourceFile], dict[Path, str]]:
+        """Sources, and why others are not text."""
+        sources, undecodable = {}, {}
+        for path, raw in self.contents.items():
+            try:
+                sources[path] = SourceFile.from_bytes(path, shown(path), raw)
+            except Undecodable as error:
+                undecodable[path] = str(error)
+        return sources, undecodable
+
+
+def from_paths(paths: list[Path]) -> Gathered:
+    """Python files below folders, and files that are named whatever their suffix. Raises `UserError`."""
+    tree = files.find(paths)
+    settings, base = settings_for(tree.root)
+    named = {files.absolute(path) for path in paths}
+    contents: dict[Path, bytes] = {}
+    failures = [f"{shown(path)}: cannot be listed: {reason}" for path, reason in tree.unreadable]
+    for path in tree.files:
+        if path.suffix != ".py" and path not in named or settings.excludes(path.relative_to(base).as_posix()):
+            continue
+        try:
+            contents[path] = path.read_bytes()
+        except OSError as error:
+            failures.append(f"{shown(path)}: cannot be read: {(error.strerror or str(error)).lower()}")
+    return Gathered(tree.root, base, settings, contents, tuple(skipped(paths, tree)), tuple(failures))
+
+
+def skipped(paths: list[Path], tree: files.Tree) -> list[str]:
+    """Files that are left out though someone may count on them: those that were named, and large ones."""
+    named = [(path, files.skip_reason(files.absolute(path), tree.root)) for path in paths if not files.is_folder(path)]
+    large = [(path, reason) for path, reason in tree.skipped if path.suffix == ".py" and reason.startswith("larger")]
+    return [f"{shown(path)} was not looked at: {reason}" for path, reason in [*named, *large] if reason]
+
+
+def from_text(raw: bytes, name: Path) -> Gathered:
+    """One file of that name, as an editor hands it over."""
+    path = files.absolute(name)
+    settings, base = settings_for(path.parent)
+    excluded = settings.excludes(path.relative_to(base).as_posix())
+    return Gathered(path.parent, base, settings, {} if excluded else {path: raw})
+
+
+def settings_for(root: Path) -> tuple[config.Settings, Path]:
+    file = config.file_for(root)
+    return (config.from_file(file), file.parent) if file else (config.Settings(), root)

@@ -1,0 +1,30 @@
+"""Annotations of GitHub Actions: workflow commands on standard output."""
+
+from __future__ import annotations
+
+from typing import TextIO
+
+from xlaport.diagnostics import Diagnostic, LintReport
+
+LEVELS = {"error": "error", "warning": "warning", "note": "notice"}
+
+
+def lint(report: LintReport, out: TextIO) -> None:
+    for found in report.diagnostics:
+        print(annotation(found), file=out)
+
+
+def annotation(found: Diagnostic) -> str:
+    properties = {"title": f"xlaport ({found.code})", "file": found.file, "line": found.line, "endLine": found.end_line}
+    if found.end_line == found.line:  # GitHub refuses columns of a range over several lines
+        properties |= {"col": found.column, "endColumn": found.end_column}
+    listed = ",".join(f"{name}={in_property(str(value))}" for name, value in properties.items())
+    return f"::{LEVELS[found.severity]} {listed}::{in_message(f'{found.file}:{found.line}:{found.column}: {found.code} {found.message}')}"
+
+
+def in_message(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def in_property(text: str) -> str:
+    return in_message(text).replace(":", "%3A").replace(",", "%2C")
