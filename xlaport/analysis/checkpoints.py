@@ -289,8 +289,7 @@ def keys_with_objects(module: Module, project: Project) -> set[str]:
     """Keys of dictionaries in which the program saves objects of classes beside its states."""
     found: set[str] = set()
     for path in project.program(module.source.path):
-        text = project.sources[path].text
-        if path.suffix != ".py" or not SAVERS.search(text):
+        if path.suffix != ".py" or not project.mentions(path, SAVERS):
             continue
         other = project.parsed(path)
         if other is None:
