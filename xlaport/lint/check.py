@@ -27,6 +27,9 @@ WORTH_PROCESSES = 1_000_000
 CHUNKS = 8
 """Pieces of work a process: many, so that none waits long for the other; of neighbouring files, which ask for the same trees."""
 
+START_METHOD = "fork" if sys.platform == "linux" else "spawn"
+"""A forked process has rules and texts in memory already; where forking is not safe they are sent."""
+
 
 @dataclass(frozen=True)
 class Linter:
@@ -145,11 +148,9 @@ def in_processes(linter: Linter, project: Project, paths: list[Path], jobs: int)
     import multiprocessing  # here, as most runs need none: 20 ms
     from concurrent.futures.process import BrokenProcessPool, ProcessPoolExecutor
 
-    # A forked process has rules and texts in memory already; where forking is not safe they are sent.
-    how = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
     _ = project.links, linter.index  # made once, before the processes part
     try:
-        with ProcessPoolExecutor(jobs, how, start_process, (linter, project)) as pool:
+        with ProcessPoolExecutor(jobs, multiprocessing.get_context(START_METHOD), start_process, (linter, project)) as pool:
             return [found for part in pool.map(look, chunks(project, paths, jobs * CHUNKS)) for found in part]
     except BrokenProcessPool:
         return None

@@ -140,7 +140,8 @@ def examples(blocks: list[Block]) -> list[Example]:
 
 def check(rule: Rule, example: Example) -> Iterator[Problem]:
     """Runs only this rule, with edits of every grade; groups of edits do not matter to a single rule."""
-    run = Run(match.index((rule,)), engine.Selection(Settings(select=(rule.code,), **example.settings), EDITS))
+    has_own = load.rules_folder() not in rule.path.parents
+    run = Run(match.index((rule,), has_own), engine.Selection(Settings(select=(rule.code,), **example.settings), EDITS))
     sources = {ROOT / block.file: source_of(block.file, block.text) for block in example.given}
     project = Project(ROOT, dict(sources))
     for block in example.given:

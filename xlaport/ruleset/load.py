@@ -38,19 +38,23 @@ def builtin() -> tuple[Rule, ...]:
 def own(data: tuple[Path, ...], with_code: tuple[Path, ...] = ()) -> tuple[Rule, ...]:
     """A user's own rules, files or folders: those in `data` may not bring Python code. Raises `UserError`."""
     taken = {rule.code: rule.path for rule in builtin()}
-    found = []
-    for page in [*pages_below(data, code_allowed=False), *pages_below(with_code, code_allowed=True)]:
-        try:
-            rule = load(page)
-        except BadRule as error:
-            raise UserError(str(error)) from None
-        except Exception as error:  # noqa: BLE001 - the code of a rule may fail in any way
-            raise UserError(f"{page.with_suffix('.py')}: cannot be loaded: {error!r}") from None
+    found = [loaded(page, with_code=False) for page in pages_below(data, code_allowed=False)]
+    found += [loaded(page, with_code=True) for page in pages_below(with_code, code_allowed=True)]
+    for rule in found:
         if rule.code in taken:
-            raise UserError(f"{page}: code {rule.code} is taken by {taken[rule.code]}")
-        taken[rule.code] = page
-        found.append(rule)
+            raise UserError(f"{rule.path}: code {rule.code} is taken by {taken[rule.code]}")
+        taken[rule.code] = rule.path
     return tuple(sorted(found, key=lambda rule: rule.code))
+
+
+def loaded(page: Path, with_code: bool) -> Rule:
+    """`load` for a page that someone else wrote: whatever is wrong with it is one line."""
+    try:
+        return load(page, with_code)
+    except BadRule as error:
+        raise UserError(str(error)) from None
+    except Exception as error:  # noqa: BLE001 - the code of a rule may fail in any way
+        raise UserError(f"{page}: cannot be loaded: {error!r}") from None
 
 
 def pages_below(paths: tuple[Path, ...], code_allowed: bool) -> list[Path]:
@@ -68,10 +72,10 @@ def pages_below(paths: tuple[Path, ...], code_allowed: bool) -> list[Path]:
     return found
 
 
-def load(path: Path) -> Rule:
+def load(path: Path, with_code: bool = True) -> Rule:
     front, page = split(path)
     code_file = path.with_suffix(".py")
-    check = load_check(code_file) if code_file.exists() else None
+    check = load_check(code_file) if with_code and code_file.exists() else None
     return rule_from(front, path, page, check)
 
 
