@@ -353,7 +353,7 @@ def factory(run: Interpreter, node: ast.Call, last: str, given: Given) -> Value:
             return like
         held = given.positional[0] if given.positional else UNKNOWN
         dtype = dtype or (held.dtype if held.sort is Sort.NUMBER else source.dtype if source is not None else "")
-        rank = 0 if held.sort is Sort.NUMBER else 1 if held.sort is Sort.SEQUENCE and source.sort is Sort.NUMBER else None
+        rank = 0 if held.sort is Sort.NUMBER else 1 if source is not None and source.sort is Sort.NUMBER and held.sort is Sort.SEQUENCE else None
     grad = given.keywords.get("requires_grad")
     return tensor(place, certain, dtype=dtype, rank=rank, ragged=changes, change=content if place is Place.HOST else Change.FIXED, needs_grad=grad is not None and grad.constant == (True,))
 
