@@ -74,11 +74,14 @@ def mentions(module: Module) -> Iterator[tuple[ast.AST, str, int]]:
 
 
 def names_from_cuda_modules(module: Module) -> set[str]:
-    """Names that `from torch.cuda import thing` and `import torch.cuda as tc` bind."""
-    direct = {alias.asname for node in module.facts.of(ast.Import) for alias in node.names if alias.asname and is_cuda_only(alias.name)}
+    """Names that `from torch.cuda import thing` and `import torch.cuda as tc` bind.
+
+    Not those of libraries (`tl` of Triton), of which their rules name the import and the first use in each function.
+    """
+    direct = {alias.asname for node in module.facts.of(ast.Import) for alias in node.names if alias.asname and is_of_torch(alias.name)}
     members = {
         alias.asname or alias.name
-        for node in module.facts.of(ast.ImportFrom) if not node.level and is_cuda_only(node.module or "") for alias in node.names
+        for node in module.facts.of(ast.ImportFrom) if not node.level and is_of_torch(node.module or "") for alias in node.names
     }
     return direct | members
 
@@ -167,6 +170,10 @@ def cuda_reference(module: Module, node: ast.AST) -> str:
 
 def is_import(module: Module, node: ast.Name) -> bool:
     return any(binding.target for binding in module.names.bindings(node))
+
+
+def is_of_torch(name: str) -> bool:
+    return name.startswith("torch.") and is_cuda_only(name)
 
 
 def is_cuda_only(name: str) -> bool:
