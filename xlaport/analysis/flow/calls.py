@@ -115,7 +115,7 @@ def follow(run: Interpreter, callee: Value, given: Given) -> Value:
     environment |= {name: value for name, value in given.keywords.items() if name in names}
     if function.args.kwarg is not None:
         environment.setdefault(function.args.kwarg.arg, Value(Sort.MAPPING, Place.HOST, True))
-    return run.call_function(function, environment, getattr(run, "closures", {}).get(id(function)))
+    return run.call_function(function, environment, run.closures.get(id(function)))
 
 
 def is_static(function: ast.AST) -> bool:

@@ -8,7 +8,7 @@ values they are given.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from xlaport.analysis.facts import FUNCTIONS, own_nodes
 from xlaport.analysis.flow import ops
@@ -57,19 +57,23 @@ class Interpreter:
         self.trains = bool(training.backward_calls)
         self.classes: dict[str, ast.ClassDef] = {node.name: node for node in self.facts.of(ast.ClassDef)}
         self.called_hot: set[int] = set()
+        self.mappings: dict[int, frozenset[str]] = {}
+        self.results: dict[tuple, Value] = {}
+        self.closures: dict[int, Environment] = {}
+        self.assumptions: dict[tuple[int, bool], Environment] = {}
 
     def run(self) -> list[Event]:
-        functions = list(self.facts.of(*FUNCTIONS))
-        for _ in range(2):
-            self.left = BUDGET
-            self.globals = {}
-            self.block(self.facts.tree.body, self.globals)
-            for function in functions:
-                self.call_function(function, self.defaults(function, hot=False), None)
+        functions = sorted(self.facts.of(*FUNCTIONS), key=lambda function: (function.name != "__init__", is_step(function)))
+        if not self.steps and not any(map(is_step, functions)) and not self.has_hooks():
+            return []
+        self.block(self.facts.tree.body, self.globals)
+        for function in functions:
+            self.call_function(function, self.defaults(function, hot=False), None)
         self.recording = True
         self.left = BUDGET
+        self.results.clear()
         self.block(self.facts.tree.body, self.globals)
-        for function in sorted(functions, key=lambda f: f.name == "forward"):
+        for function in sorted(functions, key=lambda f: (f.name == "forward", f.lineno)):
             hot = is_step(function)
             if hot and id(function) in self.called_hot:
                 continue
@@ -78,10 +82,19 @@ class Interpreter:
             self.hot = False
         return sorted(self.events.values(), key=lambda event: (event.node.lineno, event.node.col_offset))
 
+    def has_hooks(self) -> bool:
+        return any(isinstance(call.func, ast.Attribute) and call.func.attr.startswith("register_") and call.func.attr.endswith("hook") for call in self.facts.of(ast.Call))
+
     # -- functions
 
     def defaults(self, function: ast.FunctionDef, hot: bool) -> Environment:
         """What is assumed of the parameters of a function that is not followed from a call."""
+        known = self.assumptions.get((id(function), hot))
+        if known is None:
+            known = self.assumptions[id(function), hot] = self._defaults(function, hot)
+        return dict(known)
+
+    def _defaults(self, function: ast.FunctionDef, hot: bool) -> Environment:
         arguments = function.args
         environment: Environment = {}
         positional = [*arguments.posonlyargs, *arguments.args]
@@ -108,7 +121,7 @@ class Interpreter:
             return number(Change.EACH_STEP)
         if isinstance(default, ast.Constant) and default.value is not None:
             return self.constant(default).but(constant=())
-        if is_used_as_mapping(function, name):
+        if name in self.mappings_of(function):
             return Value(Sort.MAPPING, Place.HOST, False, element=tensor(Place.UNKNOWN, certain=False))
         is_module = owner is not None and self.is_module_class(owner)
         if annotation or default is not None and not (isinstance(default, ast.Constant) and default.value is None):
@@ -118,6 +131,11 @@ class Interpreter:
         if owner is not None and is_autograd_function(owner) and function.name in {"forward", "backward"} and place > 0:
             return tensor(Place.DEVICE, certain=True)
         return UNKNOWN
+
+    def mappings_of(self, function: ast.FunctionDef) -> frozenset[str]:
+        if id(function) not in self.mappings:
+            self.mappings[id(function)] = frozenset(used_as_mappings(function))
+        return self.mappings[id(function)]
 
     def is_module_class(self, owner: ast.ClassDef, depth: int = 0) -> bool:
         for base in owner.bases:
@@ -132,6 +150,12 @@ class Interpreter:
         """The joined results of a function's body run with these parameters."""
         if self.depth >= DEEPEST or id(function) in self.active or self.left <= 0:
             return UNKNOWN
+        key = (id(function), self.hot, self.without_grad > 0, self.unrolled > 0, tuple(environment.values()))
+        if key not in self.results:
+            self.results[key] = self.run_function(function, environment, closure)
+        return self.results[key]
+
+    def run_function(self, function: ast.FunctionDef | ast.Lambda, environment: Environment, closure: Environment | None) -> Value:
         self.depth += 1
         self.active.add(id(function))
         outer, self.returned, outer_yield, self.yielded = self.returned, [], self.yielded, []
@@ -139,7 +163,7 @@ class Interpreter:
         if self.hot:
             self.called_hot.add(id(function))
         try:
-            scope = {**(closure or {}), **environment}
+            scope = {**closure, **environment} if closure is not None and closure is not self.globals else environment
             if isinstance(function, ast.Lambda):
                 return self.value(function.body, scope)
             if any(self.turns_grad_off(item) for item in function.decorator_list):
@@ -300,7 +324,6 @@ class Interpreter:
 
     def do_FunctionDef(self, node: ast.FunctionDef, env: Environment) -> None:
         env[node.name] = Value(Sort.FUNCTION, certain=True, node=node, qualified="")
-        self.closures = getattr(self, "closures", {})
         self.closures[id(node)] = env
 
     do_AsyncFunctionDef = do_FunctionDef
@@ -701,7 +724,6 @@ class Interpreter:
         return self.value(node.value, env)
 
     def of_Lambda(self, node: ast.Lambda, env: Environment) -> Value:
-        self.closures = getattr(self, "closures", {})
         self.closures[id(node)] = env
         return Value(Sort.FUNCTION, certain=True, node=node)
 
@@ -839,7 +861,8 @@ def compared(op: ast.cmpop, left, right) -> tuple:
 
 def merge_into(env: Environment, first: Environment, second: Environment) -> None:
     for name in {*first, *second}:
-        env[name] = join(first.get(name), second.get(name))
+        one, other = first.get(name), second.get(name)
+        env[name] = one if one is other else join(one, other)
 
 
 def uses_tensors(interpreter: Interpreter, node: ast.If, env: Environment) -> bool:
@@ -868,20 +891,19 @@ def is_autograd_function(owner: ast.ClassDef) -> bool:
     return any(getattr(base, "id", getattr(base, "attr", "")) == "Function" for base in owner.bases)
 
 
-def is_used_as_mapping(function: ast.FunctionDef, name: str) -> bool:
-    """`x.items()`, `x["key"]`, `"key" in x`."""
+def used_as_mappings(function: ast.FunctionDef) -> Iterator[str]:
+    """Names that stand in `x.items()`, `x["key"]`, `"key" in x`."""
     for node in ast.walk(function):
-        if isinstance(node, ast.Attribute) and node.attr in {"items", "keys"} and is_name(node.value, name):
-            return True
-        if isinstance(node, ast.Subscript) and is_name(node.value, name) and isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
-            return True
-        if isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.In, ast.NotIn)) and is_name(node.comparators[0], name) and isinstance(node.left, ast.Constant):
-            return True
-    return False
-
-
-def is_name(node: ast.expr, name: str) -> bool:
-    return isinstance(node, ast.Name) and node.id == name
+        if isinstance(node, ast.Attribute):
+            holder = node.value if node.attr in {"items", "keys"} else None
+        elif isinstance(node, ast.Subscript):
+            holder = node.value if isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str) else None
+        elif isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.In, ast.NotIn)):
+            holder = node.comparators[0] if isinstance(node.left, ast.Constant) else None
+        else:
+            continue
+        if isinstance(holder, ast.Name):
+            yield holder.id
 
 
 def is_setting(name: str) -> bool:

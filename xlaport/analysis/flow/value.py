@@ -111,7 +111,7 @@ def sequence(element: Value | None, items: tuple[Value, ...] | None = None, chan
 
 def join(first: Value | None, second: Value | None) -> Value:
     """What holds of either value."""
-    if first is None or second is None or first == second:
+    if first is second or first is None or second is None or first == second:
         return second if first is None else first
     if first.sort is Sort.NONE or first.sort is Sort.UNKNOWN:
         return second
