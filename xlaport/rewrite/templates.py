@@ -56,7 +56,8 @@ class _Fill(cst.CSTTransformer):
         return updated_node.with_changes(body=body, test=test)
 
     def leave_UnaryOperation(self, original_node: cst.UnaryOperation, updated_node: cst.UnaryOperation):
-        return updated_node.with_changes(expression=as_operand(updated_node.expression))
+        guard = as_operand if isinstance(updated_node.operator, cst.Not) else as_atom
+        return updated_node.with_changes(expression=guard(updated_node.expression))
 
     def leave_BooleanOperation(self, original_node: cst.BooleanOperation, updated_node: cst.BooleanOperation):
         return updated_node.with_changes(left=as_operand(updated_node.left), right=as_operand(updated_node.right))

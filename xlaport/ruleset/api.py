@@ -121,9 +121,9 @@ class Context:
         is_idiom: bool = True,
         effects: tuple[Effect, ...] = (),
         confidence: Confidence = Confidence.CERTAIN,
+        fix: Fix | None = None,
     ) -> Finding:
         """A finding of this rule at a node; with `ops`, its fix. The rule's own values are the defaults."""
-        fix = None
         if ops is not None:
             in_group = self.rule.group if grouped in (None, True) else None
             fix = Fix(grade or self.rule.grade, tuple(ops), in_group)
@@ -137,7 +137,7 @@ class Context:
             danger=danger or self.rule.danger,
             fix=fix,
             is_idiom=is_idiom,
-            effects=effects,
+            effects=effects or self.rule.effects,
             confidence=confidence,
         )
 

@@ -163,7 +163,7 @@ class Run:
         return projectfiles.findings_in(project.sources[path], self.selection)
 
     def migrate(self, project: Project) -> dict[Path, engine.FileChange]:
-        changes = engine.migrate(project, self.selection, rules=self.rules)
+        changes = engine.migrate(project, self.selection, rules=self.rules, lint=True)
         others = [path for path in project.sources if path not in changes]
         return changes | {path: projectfiles.migrate(project.sources[path], self.selection) for path in others}
 

@@ -75,8 +75,8 @@ def pages_below(paths: tuple[Path, ...], code_allowed: bool) -> list[Path]:
 def load(path: Path, with_code: bool = True) -> Rule:
     front, page = split(path)
     code_file = path.with_suffix(".py")
-    check = load_check(code_file) if with_code and code_file.exists() else None
-    return rule_from(front, path, page, check)
+    functions = functions_of(code_file) if with_code and code_file.exists() else {}
+    return rule_from(front, path, page, **functions)
 
 
 def split(path: Path) -> tuple[dict, str]:
@@ -91,11 +91,13 @@ def split(path: Path) -> tuple[dict, str]:
         raise BadRule(f"{path}: {error}") from None
 
 
-def load_check(path: Path) -> Callable:
+def functions_of(path: Path) -> dict[str, Callable]:
+    """`check`, which finds; `fix`, which says what to do about an event of the step."""
     name = "xlaport_rule_" + path.stem.replace("-", "_")
     spec = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    if not callable(getattr(module, "check", None)):
-        raise BadRule(f"{path}: no function `check`")
-    return module.check
+    found = {name: getattr(module, name) for name in ("check", "fix") if callable(getattr(module, name, None))}
+    if not found:
+        raise BadRule(f"{path}: no function `check` or `fix`")
+    return found

@@ -94,7 +94,9 @@ def matched_events(built: Index, context_for) -> Iterator[Finding]:
         if rule is not None:
             sentence = f"{event.what}: {rule.summary}"
             confidence = Confidence.CERTAIN if event.certain else Confidence.LIKELY
-            yield context_for(rule).finding(event.node, sentence, is_idiom=False, effects=event.effects, confidence=confidence)
+            context = context_for(rule)
+            fix = rule.fix(context, event) if rule.fix is not None else None
+            yield context.finding(event.node, sentence, is_idiom=False, effects=event.effects, confidence=confidence, fix=fix)
 
 
 def found_by_name(table: dict[str, list[Rule]], view: Context) -> list[tuple[Rule, ast.expr]]:

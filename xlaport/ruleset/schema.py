@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from xlaport.findings import Danger, Grade, Severity
+from xlaport.findings import Danger, Effect, Grade, Severity
 
 AREAS = ("tool", "device", "step", "shapes", "branches", "syncs", "precision", "distributed", "data", "wrong")
 
@@ -73,14 +73,19 @@ class Rule:
 
     path: Path
     page: str = field(repr=False)
+    effects: tuple[Effect, ...] = ()
+    """What the runtime was measured to do there; a finding may say otherwise."""
+
     check: Callable | None = field(default=None, repr=False)
+    fix: Callable | None = field(default=None, repr=False)
+    """`fix(context, event)` of the same file gives the `Fix` of an event, or None."""
 
 
 REQUIRED = {"code", "name", "summary", "area", "severity", "danger", "grade", "intent", "since"}
-OPTIONAL = {"group", "references", "match", "replace", "advice"}
+OPTIONAL = {"group", "references", "match", "replace", "advice", "effects"}
 
 
-def rule_from(front: dict, path: Path, page: str, check: Callable | None) -> Rule:
+def rule_from(front: dict, path: Path, page: str, check: Callable | None = None, fix: Callable | None = None) -> Rule:
     """Build a rule from its parsed front matter. Raises `BadRule`."""
     missing = REQUIRED - front.keys()
     unknown = front.keys() - REQUIRED - OPTIONAL
@@ -104,9 +109,11 @@ def rule_from(front: dict, path: Path, page: str, check: Callable | None) -> Rul
             match=match_from(front.get("match", {})),
             replace=replace_from(front["replace"]) if "replace" in front else None,
             advice=front.get("advice", {}),
+            effects=tuple(map(Effect, front.get("effects", ()))),
             path=path,
             page=page,
             check=check,
+            fix=fix,
         )
     except (TypeError, ValueError) as error:
         raise BadRule(f"{path}: {error}") from None

@@ -578,6 +578,8 @@ def of_method(run: Interpreter, node: ast.Call, base: Value, name: str, given: G
         return UNKNOWN
     if name in {"item", "cpu"} and not given.values and base.sort in {Sort.UNKNOWN, Sort.OBJECT} and run.hot:
         return tensor_method(run, node, tensor(Place.UNKNOWN, certain=False), name, given)
+    if name in {"to", "cuda"} and run.hot and base.sort is Sort.UNKNOWN and (name == "cuda" or any(value.sort is Sort.DEVICE for value in given.values)):
+        return tensor(Place.DEVICE, certain=False)  # a batch, most likely: modules move before the loop
     return called_by_name(run, node, given)
 
 

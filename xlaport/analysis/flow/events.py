@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 
+from xlaport.analysis.flow.value import UNKNOWN, Value
 from xlaport.findings import Effect
 
 
@@ -44,3 +46,8 @@ class Event:
     effects: tuple[Effect, ...]
     certain: bool
     hot: bool = True
+    seen: Mapping[int, Value] = field(default_factory=dict, repr=False, compare=False)
+    """What the expressions of the steps were found to be, by `id` of the node."""
+
+    def value_of(self, node: ast.AST) -> Value:
+        return self.seen.get(id(node), UNKNOWN)

@@ -43,6 +43,7 @@ class Interpreter:
         self.attributes: dict[str, Value] = {}
         self.globals: Environment = {}
         self.events: dict[tuple[int, Kind], Event] = {}
+        self.seen: dict[int, Value] = {}
         self.hot = False
         self.recording = False
         self.depth = 0
@@ -413,7 +414,7 @@ class Interpreter:
         if old is not None:
             effects = tuple(dict.fromkeys((*old.effects, *effects)))
             certain = certain or old.certain
-        self.events[key] = Event(kind, node, what, effects, certain)
+        self.events[key] = Event(kind, node, what, effects, certain, seen=self.seen)
 
     def read(self, node: ast.AST, value: Value, what: str, kind: Kind = Kind.HOST_READ, effects: tuple[Effect, ...] = (Effect.SYNC,)) -> None:
         """A device tensor's value is asked for."""
@@ -444,7 +445,10 @@ class Interpreter:
                 if isinstance(child, ast.expr):
                     self.value(child, env)
             return UNKNOWN
-        return method(node, env)
+        value = method(node, env)
+        if self.recording and self.hot:
+            self.seen[id(node)] = join(self.seen.get(id(node)), value)
+        return value
 
     def constant(self, node: ast.Constant) -> Value:
         value = node.value

@@ -1,0 +1,3 @@
+"""`if` on a tensor as `torch.where`."""
+
+from xlaport.ruleset.forms.branches import chosen_on_device as fix  # noqa: F401

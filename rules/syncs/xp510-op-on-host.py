@@ -1,0 +1,8 @@
+"""Ops on the host that have a form over whole tensors: masks, counts, `torch.equal`."""
+
+from xlaport.ruleset.api import Context
+from xlaport.ruleset.forms import branches, masks
+
+
+def fix(context: Context, event):
+    return masks.without_selection(context, event) or branches.chosen_on_device(context, event)
