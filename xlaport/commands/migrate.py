@@ -59,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
     target = settings.target
     report = Report(tuple(outcomes), target.name, target.versions, target.requirements, notes=notes(outcomes, copied=bool(options.out)))
     if options.report:
-        write_report(options.report, report, project)
+        write_report(options.report, report, project, settings)
     return show(options, report, changes)
 
 
@@ -237,10 +237,13 @@ def write_elsewhere(out: Path, tree: files.Tree, changed: dict[Path, FileChange]
     return failed
 
 
-def write_report(path: Path, report: Report, project: Project) -> None:
+def write_report(path: Path, report: Report, project: Project, settings: config.Settings) -> None:
     from xlaport.reports import apis, markdown
 
-    text = markdown.render(replace(report, apis=apis.used(project)))
+    python = [source for source in project.sources if source.suffix == ".py"]
+    found = engine.findings(project, python, settings, lint=True)
+    steps = tuple(finding for path in sorted(found) for finding in found[path] if finding.effects)
+    text = markdown.render(replace(report, apis=apis.used(project), steps=steps))
     try:
         files.absolute(path).parent.mkdir(parents=True, exist_ok=True)
         files.write(path, text.encode("utf-8"))

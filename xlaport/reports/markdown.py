@@ -36,7 +36,7 @@ DANGERS = {
 def render(report: Report) -> str:
     """The whole report as GitHub Markdown."""
     parts = [
-        head(report), *changed(report), *left(report), *waiting(report), *apis(report), *requirements(report),
+        head(report), *changed(report), *left(report), *waiting(report), *steps(report), *apis(report), *requirements(report),
         *kept_names(report), *unread(report),
     ]
     return "\n".join(parts).rstrip() + "\n"
@@ -167,6 +167,21 @@ def waiting(report: Report) -> Iterator[str]:
 
 
 # -- the torch APIs of the repository
+
+
+def steps(report: Report) -> Iterator[str]:
+    """Of a program that trains, what will cost it time on a TPU."""
+    if not report.steps:
+        return
+    yield "## Where steps wait, or compile again\n"
+    yield "Nothing here keeps the port from training. `xlaport lint` says the same of each line.\n"
+    by_rule: dict[str, list[Finding]] = defaultdict(list)
+    for finding in report.steps:
+        by_rule[finding.code].append(finding)
+    for code, found in sorted(by_rule.items()):
+        rule = rule_of(code)
+        yield f"- {code} {found[0].name}, {sentence(rule.summary) if rule else ''}"
+        yield f"  {', '.join(f'`{name}`' for name in dict.fromkeys(map(place, found)))}\n"
 
 
 def apis(report: Report) -> Iterator[str]:

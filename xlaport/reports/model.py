@@ -58,6 +58,9 @@ class Report:
     versions: str
     requirements: tuple[str, ...]
     apis: tuple[ApiUse, ...] = ()
+    steps: tuple[Finding, ...] = ()
+    """What happens in the steps of the port: where it waits for the device, compiles again or runs on the host."""
+
     notes: tuple[str, ...] = ()
 
     def count(self, status: Status) -> int:

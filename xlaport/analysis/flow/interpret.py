@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
+from itertools import islice
 
-from xlaport.analysis.facts import FUNCTIONS, own_nodes
+from xlaport.analysis.facts import FUNCTIONS, enclosing, enclosing_loops
 from xlaport.analysis.flow import ops
 from xlaport.analysis.flow.events import Event, Kind
 from xlaport.analysis.flow.value import (
@@ -30,9 +31,14 @@ BUDGET = 60_000
 
 STEP_NAMES = frozenset({"step", "train_step", "training_step", "validation_step", "test_step", "val_step", "eval_step", "train_one_step", "forward", "compute_loss", "loss_fn"})
 COUNTERS = frozenset({"i", "it", "idx", "step", "iteration", "batch_idx", "batch_index", "global_step", "cur_iter", "n_iter", "epoch", "batch_i"})
-OFF_BY_LEVEL = frozenset({"debug"})
-LOGGING = frozenset({"debug", "info", "warning", "warn", "error", "critical", "exception", "log"})
-RANDOM_ROOTS = ("random.", "numpy.random.", "secrets.")
+MOST_CALLS = 8
+"""Calls in other files that are looked at to tell whether a function runs in a step."""
+
+TENSOR_ONLY = frozenset(
+    "unsqueeze squeeze permute softmax log_softmax sigmoid detach clamp masked_fill masked_fill_ view_as unbind matmul gather scatter"
+    " scatter_add argmax argmin topk requires_grad_ new_zeros new_ones numel is_cuda item logsumexp cumsum backward index_select".split()
+)
+"""Methods and attributes that little else than a tensor has."""
 
 
 class Interpreter:
@@ -59,13 +65,15 @@ class Interpreter:
         self.classes: dict[str, ast.ClassDef] = {node.name: node for node in self.facts.of(ast.ClassDef)}
         self.called_hot: set[int] = set()
         self.mappings: dict[int, frozenset[str]] = {}
+        self.tensor_names: dict[int, frozenset[str]] = {}
+        self.elsewhere: dict[int, bool] = {}
         self.results: dict[tuple, Value] = {}
         self.closures: dict[int, Environment] = {}
         self.assumptions: dict[tuple[int, bool], Environment] = {}
 
     def run(self) -> list[Event]:
         functions = sorted(self.facts.of(*FUNCTIONS), key=lambda function: (function.name != "__init__", is_step(function)))
-        if not self.steps and not any(map(is_step, functions)) and not self.has_hooks():
+        if not self.steps and not self.has_hooks() and not any(is_step(f) or self.is_called_in_steps_elsewhere(f) for f in functions):
             return []
         self.block(self.facts.tree.body, self.globals)
         for function in functions:
@@ -75,13 +83,22 @@ class Interpreter:
         self.results.clear()
         self.block(self.facts.tree.body, self.globals)
         for function in sorted(functions, key=lambda f: (f.name == "forward", f.lineno)):
-            hot = is_step(function)
+            hot = is_step(function) or id(function) not in self.called_hot and self.is_called_in_steps_elsewhere(function)
             if hot and id(function) in self.called_hot:
                 continue
             self.hot = hot
             self.call_function(function, self.defaults(function, hot), None)
             self.hot = False
         return sorted(self.events.values(), key=lambda event: (event.node.lineno, event.node.col_offset))
+
+    def is_called_in_steps_elsewhere(self, function: ast.FunctionDef) -> bool:
+        """A helper on tensors that `forward` or a training loop of another file calls."""
+        if id(function) not in self.elsewhere:
+            self.elsewhere[id(function)] = bool(self.tensors_of(function)) and any(
+                module.facts is not self.facts and is_in_step(call, module)
+                for module, call in islice(self.values.project.calls_of(self.values.path, function.name), MOST_CALLS)
+            )
+        return self.elsewhere[id(function)]
 
     def has_hooks(self) -> bool:
         return any(isinstance(call.func, ast.Attribute) and call.func.attr.startswith("register_") and call.func.attr.endswith("hook") for call in self.facts.of(ast.Call))
@@ -129,9 +146,17 @@ class Interpreter:
             return UNKNOWN
         if is_module and function.name == "forward" and not is_setting(name):
             return tensor(Place.UNKNOWN, certain=False)
+        if hot and name in self.tensors_of(function):
+            return tensor(Place.UNKNOWN, certain=False)
         if owner is not None and is_autograd_function(owner) and function.name in {"forward", "backward"} and place > 0:
             return tensor(Place.DEVICE, certain=True)
         return UNKNOWN
+
+    def tensors_of(self, function: ast.FunctionDef) -> frozenset[str]:
+        if id(function) not in self.tensor_names:
+            parameters = {parameter.arg for parameter in [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]}
+            self.tensor_names[id(function)] = parameters.intersection(used_as_tensors(function))
+        return self.tensor_names[id(function)]
 
     def mappings_of(self, function: ast.FunctionDef) -> frozenset[str]:
         if id(function) not in self.mappings:
@@ -895,6 +920,32 @@ def is_autograd_function(owner: ast.ClassDef) -> bool:
     return any(getattr(base, "id", getattr(base, "attr", "")) == "Function" for base in owner.bases)
 
 
+def used_as_tensors(function: ast.FunctionDef) -> Iterator[str]:
+    """Names on which only a tensor's methods are called, or that are indexed in several dimensions: `x[:, 2:]`."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.Attribute):
+            holder = node.value if node.attr in TENSOR_ONLY else None
+        elif isinstance(node, ast.Subscript):
+            several = isinstance(node.slice, ast.Tuple) and any(isinstance(part, ast.Slice) for part in node.slice.elts)
+            holder = node.value if several else None
+        else:
+            continue
+        if isinstance(holder, ast.Name):
+            yield holder.id
+
+
+def is_in_step(call: ast.Call, module) -> bool:
+    """In `forward` or another step by its name, or in a loop whose rounds are steps."""
+    function = enclosing(call, *FUNCTIONS)
+    if function is not None and is_step(function):
+        return True
+    loops = list(enclosing_loops(call))
+    if not loops:
+        return False
+    steps = {id(loop) for loop in hot_loops(Training(module.facts, module.names, module.values))}
+    return any(id(loop) in steps for loop in loops)
+
+
 def used_as_mappings(function: ast.FunctionDef) -> Iterator[str]:
     """Names that stand in `x.items()`, `x["key"]`, `"key" in x`."""
     for node in ast.walk(function):
@@ -931,8 +982,6 @@ def hot_loops(training: Training) -> list[ast.AST]:
     for step in training.steps:
         if step.loop is not None:
             found[id(step.loop)] = step.loop
-    from xlaport.analysis.facts import enclosing_loops
-
     for call in training.backward_calls:
         loop = next(enclosing_loops(call), None)
         if loop is not None:
