@@ -138,12 +138,12 @@ def unsilenced(
     def context_for(rule) -> Context:
         return Context(rule, module, project, settings.target, settings)
 
-    rules, said = rules or ruleset(), project.said(path)
+    rules = rules or ruleset()
     found = list(guarded(match.matches(rules, context_for), source.name, "rules in data"))
     if lint:
         found.extend(guarded(match.matched_events(rules, context_for), source.name, "rules for events"))
     for rule in rules.checks:
-        if not rule.match.text or said.matches(re.compile(rule.match.text)):
+        if not rule.match.text or project.says(path, re.compile(rule.match.text)):
             found.extend(guarded(rule.check(context_for(rule)), source.name, rule.code))
     named = list(guarded(residue.findings(module, found), source.name, residue.UNKNOWN_CODE))
     found.extend(finding for finding in named if settings.selects(finding.code))

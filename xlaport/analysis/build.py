@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import ast
 import warnings
+from collections import defaultdict
 
 from xlaport.analysis.facts import ModuleFacts
 from xlaport.source import SourceFile
 
-SKIPPED_FIELDS = {"ctx", "op", "ops", "type_comment", "kind", "conversion", "type_ignores", "type_params"}
+SKIPPED_FIELDS = {
+    "ctx", "op", "ops", "type_comment", "kind", "conversion", "type_ignores", "type_params", "id", "arg", "attr", "module", "level",
+    "asname", "rest", "simple", "is_async", "kwd_attrs", "tag", "str",
+}
+"""What holds no node, or one that says nothing of its place."""
+
+NAMES = {"name", "names"}
+NAMED_BY_NODES = {"Import", "ImportFrom", "TypeAlias"}
+"""Their names are nodes, those of all others strings."""
+
 CHILD_FIELDS: dict[type, tuple[str, ...]] = {
-    kind: tuple(name for name in kind._fields if name not in SKIPPED_FIELDS)
+    kind: tuple(name for name in reversed(kind._fields) if name not in SKIPPED_FIELDS and (name not in NAMES or kind.__name__ in NAMED_BY_NODES))
     for kind in vars(ast).values()
     if isinstance(kind, type) and issubclass(kind, ast.AST)
 }
-CHILD_FIELDS[ast.Name] = CHILD_FIELDS[ast.Constant] = CHILD_FIELDS[ast.alias] = ()
-CHILD_FIELDS[ast.Global] = CHILD_FIELDS[ast.Nonlocal] = ()
-CHILD_FIELDS[ast.Attribute] = ("value",)
+"""Fields with nodes, last one first. `value` of a constant is none."""
+
+CHILD_FIELDS[ast.Constant] = CHILD_FIELDS[ast.MatchSingleton] = ()
 
 
 class Unparsable(Exception):
@@ -31,36 +41,26 @@ class Unparsable(Exception):
 def build(source: SourceFile) -> ModuleFacts:
     """Parse and index one file. Raises `Unparsable`; never runs any of it."""
     tree = parse(source.text)
-    nodes: dict[type, list[ast.AST]] = {}
-    fstrings: list[ast.JoinedStr] = nodes.setdefault(ast.JoinedStr, [])
+    nodes: defaultdict[type, list[ast.AST]] = defaultdict(list)
     tree.parent = None
     stack: list[ast.AST] = [tree]
-    pop, fields = stack.pop, CHILD_FIELDS
+    pop, push, fields = stack.pop, stack.append, CHILD_FIELDS
     while stack:
         node = pop()
         kind = node.__class__
-        bucket = nodes.get(kind)
-        if bucket is None:
-            nodes[kind] = [node]
-        else:
-            bucket.append(node)
-        names = fields[kind]
-        if not names:
-            continue
-        first = len(stack)
-        for name in names:
-            child = getattr(node, name, None)
+        nodes[kind].append(node)
+        for name in fields[kind]:
+            child = getattr(node, name)
             if child.__class__ is list:
-                for item in child:
-                    if isinstance(item, ast.AST):
+                for item in reversed(child):
+                    if item is not None:  # a key of `{**other}`, a keyword without default
                         item.parent = node
-                        stack.append(item)
-            elif isinstance(child, ast.AST):
+                        push(item)
+            elif child is not None:
                 child.parent = node
-                stack.append(child)
-        stack[first:] = stack[first:][::-1]
-    mark_dead(nodes.get(ast.If, []))
-    return ModuleFacts(source, tree, nodes, held_by_fstrings(fstrings))
+                push(child)
+    mark_dead(nodes[ast.If])
+    return ModuleFacts(source, tree, dict(nodes), held_by_fstrings(nodes[ast.JoinedStr]))
 
 
 def mark_dead(conditions: list[ast.If]) -> None:

@@ -131,20 +131,56 @@ class Mentions:
         self.looked_at &= ~bit
 
 
-@dataclass(eq=False)
 class Words:
-    """identifier-like word -> mask of the files whose text has it."""
+    """Which files have a word, as masks."""
 
-    masks: dict[str, int] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, files: Numbered, vocabulary_of: Callable[[Path], str]) -> Words:
-        masks: dict[str, int] = {}
+    def __init__(self, files: Numbered, vocabulary_of: Callable[[Path], Iterable[str]]):
+        self._masks: dict[str, int] = {}
+        self._parts: dict[str, int] = {}
+        masks = self._masks
         for number, path in enumerate(files.paths):
             bit = 1 << number
-            for word in vocabulary_of(path).splitlines():
+            for word in vocabulary_of(path):
                 masks[word] = masks.get(word, 0) | bit
-        return cls(masks)
 
     def having(self, word: str) -> int:
-        return self.masks.get(word, 0)
+        return self._masks.get(word, 0)
+
+    def any(self, words: Iterable[str], parts: Iterable[str]) -> int:
+        """Files with one of the words, or with a word that has one of the parts in it."""
+        found = 0
+        for word in words:
+            found |= self.having(word)
+        for part in parts:
+            found |= self.having_part(part)
+        return found
+
+    def any_of_parts(self, alternatives: list[list[str]]) -> int:
+        """Files that have all parts of one list; all files without a list."""
+        found = 0 if alternatives else -1
+        for parts in alternatives:
+            having = -1
+            for part in parts:
+                having &= self.having_part(part)
+            found |= having
+        return found
+
+    def having_part(self, part: str) -> int:
+        """Files with a word that has `part` in it."""
+        if part not in self._parts:
+            self._parts[part] = self._search(part)
+        return self._parts[part]
+
+    def _search(self, part: str) -> int:
+        """All distinct words of the project are one text of a megabyte: reading it takes less than asking 2,000 files."""
+        text, found = self._listed, 0
+        at = text.find(part)
+        while at >= 0:
+            end = text.index("\n", at)
+            found |= self._masks[text[text.rindex("\n", 0, at) + 1:end]]
+            at = text.find(part, end)
+        return found
+
+    @cached_property
+    def _listed(self) -> str:
+        return "\n".join(["", *self._masks, ""])

@@ -15,9 +15,9 @@ from pathlib import Path
 
 from xlaport.analysis.build import Unparsable, build
 from xlaport.analysis.facts import FUNCTIONS, FunctionNode, ModuleFacts
-from xlaport.analysis.links import Links, Mentions, Numbered, Words
+from xlaport.analysis.links import Links, Mentions, Numbered, Words, closure
 from xlaport.analysis.names import Names, bind, canonical
-from xlaport.analysis.text import Said, vocabulary
+from xlaport.analysis.text import exact_words, vocabulary, words_of
 from xlaport.analysis.values import TOO_DEEP, Inference, Values
 from xlaport.source import SourceFile
 
@@ -31,6 +31,7 @@ LONG = 50_000
 """Characters of a file whose trees are worth a collection."""
 
 IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import[ \t]+(.+)|import[ \t]+([\w., \t]+))", re.MULTILINE)
+STAR_IMPORT = re.compile(r"^[ \t]*from[ \t]+([.\w]+)[ \t]+import[ \t]*\(?[ \t]*\*", re.MULTILINE)
 DEFINITION = re.compile(r"^([ \t]*)(?:async[ \t]+)?def[ \t]+(\w+)", re.MULTILINE)
 STARRED_LIBRARIES = ("torch", "torch.nn", "torch.nn.functional", "torch.optim", "torch.utils.data", "torch.distributed")
 STARRED_NAMES = {"torch.cuda.amp": frozenset({"autocast", "GradScaler", "custom_fwd", "custom_bwd"})}
@@ -69,7 +70,7 @@ class Project:
     _kept: int = 0
     _looking_up: set[tuple[Path, str]] = field(default_factory=set, repr=False)
     _mentions: dict[Hashable, Mentions] = field(default_factory=dict, repr=False)
-    _vocabularies: dict[Path, str] = field(default_factory=dict, repr=False)
+    _candidates: dict[re.Pattern[str], tuple[int, bool]] = field(default_factory=dict, repr=False)
     _functions_with: dict[re.Pattern[str], frozenset[str]] = field(default_factory=dict, repr=False)
     _found: dict[tuple[str, Path], tuple[Path, str] | None] = field(default_factory=dict, repr=False)
     _folders: dict[Path, list[str]] = field(default_factory=dict, repr=False)
@@ -104,9 +105,9 @@ class Project:
         return Module(source, facts, names, Values(facts, names, self, path))
 
     def _starred(self, name: str, stars: list[str], path: Path) -> tuple[str, ...]:
-        """What a name is that a file has through `from module import *`."""
-        if (path, name) in self._looking_up:
-            return ()  # two files that import each other
+        """What a name is that a file has through `from module import *`; a builtin is taken for itself."""
+        if (path, name) in self._looking_up or hasattr(builtins, name) or name.startswith("__"):
+            return ()  # also where two files import each other
         self._looking_up.add((path, name))
         try:
             return self._found_through(name, stars, path)
@@ -116,7 +117,9 @@ class Project:
     def _found_through(self, name: str, stars: list[str], path: Path) -> tuple[str, ...]:
         for star in stars:
             found = self.find(star, path)
-            module = self.parsed(found[0]) if found and not found[1] and found[0] != path else None
+            if found is None or found[1] or not self._may_give(found[0], name):
+                continue
+            module = self.parsed(found[0])
             if module is None:
                 continue
             for binding in module.names.scopes.get(module.facts.tree, {}).get(name, ()):
@@ -175,7 +178,6 @@ class Project:
         self._let_go(path)
         self.sources[path] = source
         self.edited.add(path)
-        self._vocabularies.pop(path, None)
         for mentions in self._mentions.values():
             mentions.forget(1 << self.files.number[path])
         for module in self._modules.values():
@@ -269,10 +271,35 @@ class Project:
         for node in module.facts.of(ast.ImportFrom):
             if any(alias.name == "*" for alias in node.names):
                 base = star_source(node, module.names.package)
-                found = self.definition(f"{base}.{rest}", path, depth + 1)
+                read = self.find(base, path)
+                found = self.definition(f"{base}.{rest}", path, depth + 1) if read and self._may_give(read[0], rest.partition(".")[0]) else None
                 if found:
                     return found
         return None
+
+    def _may_give(self, path: Path, name: str) -> bool:
+        """Can `from module import *` give the name? Its text must have it, or that of a file it has stars of itself.
+
+        An `__init__` may have stars of hundreds of files, which are not parsed for a name that one of them has.
+        """
+        given, from_outside = self._star_graph
+        number = self.files.number[path]
+        return bool(from_outside >> number & 1) or bool((given[number] | 1 << number) & self._words.having(name))
+
+    @cached_property
+    def _star_graph(self) -> tuple[list[int], int]:
+        """For each file all those whose names it has through stars; and the mask of those that have stars of libraries."""
+        edges, from_outside = [0] * len(self.files.paths), 0
+        for number, path in enumerate(self.files.paths):
+            text = self.sources[path].text if path.suffix == ".py" else ""
+            for match in STAR_IMPORT.finditer(text) if "*" in text else ():
+                found = self.find(relative_to_absolute(match[1], self.package(path)), path)
+                if found and not found[1]:
+                    edges[number] |= 1 << self.files.number[found[0]]
+                else:
+                    from_outside |= 1 << number
+        given = closure(edges)
+        return given, sum(1 << number for number, mask in enumerate(given) if (mask | 1 << number) & from_outside)
 
     # -- who imports whom
 
@@ -313,21 +340,27 @@ class Project:
 
     def any_mentions(self, mask: int, pattern: re.Pattern[str]) -> bool:
         """Does the text of any of these files match?"""
-        return self._any(mask, pattern, lambda path: self.said(path).matches(pattern))
+        return self._any(mask, pattern, lambda path: self.says(path, pattern))
 
     def _any(self, mask: int, key: Hashable, test: Callable[[Path], object]) -> bool:
         if key not in self._mentions:
             self._mentions[key] = Mentions(test)
         return self._mentions[key].any(mask, self.files)
 
-    def said(self, path: Path) -> Said:
-        """Patterns the text of a file has."""
-        return Said(self.sources[path].text, self._vocabulary(path))
+    def says(self, path: Path, pattern: re.Pattern[str]) -> bool:
+        """Does the text of one file match? Of most files their words tell."""
+        if path not in self.edited:
+            may, is_certain = self._having_words_of(pattern)
+            if is_certain or not may >> self.files.number[path] & 1:
+                return bool(may >> self.files.number[path] & 1)
+        return pattern.search(self.sources[path].text) is not None
 
-    def _vocabulary(self, path: Path) -> str:
-        if path not in self._vocabularies:
-            self._vocabularies[path] = vocabulary(self.sources[path].text)
-        return self._vocabularies[path]
+    def _having_words_of(self, pattern: re.Pattern[str]) -> tuple[int, bool]:
+        """Files, as they were first read, that may match; and whether all of them do."""
+        if pattern not in self._candidates:
+            exact = exact_words(pattern)
+            self._candidates[pattern] = (self._words.any(*exact), True) if exact else (self._words.any_of_parts(words_of(pattern)), False)
+        return self._candidates[pattern]
 
     def importers(self, path: Path) -> list[Path]:
         """Files that import `path`, directly or through others."""
@@ -349,7 +382,7 @@ class Project:
 
     @cached_property
     def _words(self) -> Words:
-        return Words.of(self.files, lambda path: self._vocabulary(path) if path.suffix == ".py" else "")
+        return Words(self.files, lambda path: vocabulary(self.sources[path].raw) if path.suffix == ".py" else ())
 
     def with_word(self, *words: str, within: int = -1) -> list[Path]:
         """Python files whose text has one of these words, anywhere in it; of the files of the mask `within` only."""
@@ -359,7 +392,7 @@ class Project:
         return self.files.files(found & within) if found & within else []
 
     def callers(self, path: Path, name: str) -> Iterator[Module]:
-        """Modules whose text has the name: the file itself first, then those that import it.
+        """Modules whose text calls the name: the file itself first, then those that import it.
 
         A name that more than `COMMON` of them have (`forward`, `build`) tells nothing: the file itself only.
         """
@@ -367,17 +400,15 @@ class Project:
         candidates = self.with_word(name, within=own)
         others = self.with_word(name, within=self.links.importers(path) & ~own)
         for candidate in [*candidates, *(others if len(others) <= COMMON else ())]:
-            module = self.parsed(candidate)
+            module = self.parsed(candidate) if may_call(self.sources[candidate].text, name) else None
             if module is not None:
                 yield module
 
     def calls_of(self, path: Path, name: str) -> Iterator[tuple[Module, ast.Call]]:
         """Calls by this name anywhere in the program: `name(...)` or `x.name(...)`."""
         for module in self.callers(path, name):
-            for call in module.facts.of(ast.Call):
-                func = call.func
-                called = func.id if isinstance(func, ast.Name) else getattr(func, "attr", None)
-                if called == name and not self._is_foreign(module, func):
+            for call in module.values.calls_by_last_name.get(name, ()):
+                if not self._is_foreign(module, call.func):
                     yield module, call
 
     def _is_foreign(self, module: Module, func: ast.expr) -> bool:
@@ -396,6 +427,17 @@ class Project:
         for node in module.facts.of(*FUNCTIONS):
             if node.name == name:
                 yield node
+
+
+def may_call(text: str, name: str) -> bool:
+    """Does a parenthesis follow the name other than in its definition?"""
+    at = text.find(name)
+    while at >= 0:
+        end = at + len(name)
+        if text[end:end + 1] in "( \t\\" and text[end:end + 9].lstrip(" \t\\\r\n").startswith("(") and text[at - 4:at] != "def ":
+            return True
+        at = text.find(name, end)
+    return False
 
 
 def speaks_of_device(text: str) -> bool:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 
-WORD = re.compile(r"[A-Za-z_]\w*")
 TOKEN = re.compile(r"\\.|\[(?:\\.|[^\]])+\]|\(\?[:=!<]+|.", re.DOTALL)
 """An escape, a character class, the start of a special group, or one character of a pattern."""
 
@@ -13,35 +11,33 @@ SHORTEST = 2
 """Letters a word needs to be worth looking for."""
 
 
-def vocabulary(text: str) -> str:
-    """The distinct words of a text, one a line: a fifth of its length."""
-    return "\n".join(set(WORD.findall(text)))
+NOT_IN_WORDS = bytes(byte if byte > 127 or chr(byte).isalnum() or byte == ord("_") else ord(" ") for byte in range(256))
 
 
-class Said:
-    """Which patterns one text has. Plain words are looked for first, among its distinct words, and once for all patterns."""
-
-    def __init__(self, text: str, words: str):
-        self.text = text
-        self._vocabulary = words
-        self._known: dict[str, bool] = {}
-
-    def matches(self, pattern: re.Pattern[str]) -> bool:
-        words = words_of(pattern)
-        if words and not any(self._has(word) for word in words):
-            return False
-        return pattern.search(self.text) is not None
-
-    def _has(self, word: str) -> bool:
-        if word not in self._known:
-            self._known[word] = word in (self._vocabulary if word.isidentifier() else self.text)
-        return self._known[word]
+def vocabulary(raw: bytes) -> set[str]:
+    """The distinct words of a file, a fifth of its length."""
+    return set(raw.translate(NOT_IN_WORDS).decode("utf-8", "replace").split())
 
 
-@lru_cache(maxsize=None)
-def words_of(pattern: re.Pattern[str]) -> tuple[str, ...]:
-    """Words of which every text that matches has one; none when that cannot be told: `device` of `device\\s*=`."""
-    return () if pattern.flags & re.IGNORECASE else tuple(alternatives(TOKEN.findall(pattern.pattern)))
+EXACT = re.compile(r"\\b(\w+)\\b")
+PLAIN = re.compile(r"\w+")
+
+
+def words_of(pattern: re.Pattern[str]) -> list[list[str]]:
+    """Parts of words, one list of which every text that matches has; none when that cannot be told: `[["device"]]` of `device\\s*=`."""
+    if pattern.flags & re.IGNORECASE:
+        return []
+    found = [PLAIN.findall(plain) for plain in alternatives(TOKEN.findall(pattern.pattern))]
+    return found if all(found) else []
+
+
+def exact_words(pattern: re.Pattern[str]) -> tuple[list[str], list[str]] | None:
+    """Whole words and parts of words, one of which is all that a text needs to match: `\\bload\\b|cuda`; None for other patterns."""
+    branches = pattern.pattern.split("|")
+    if pattern.flags & re.IGNORECASE or not all(PLAIN.fullmatch(branch) or EXACT.fullmatch(branch) for branch in branches):
+        return None
+    whole = [match[1] for branch in branches if (match := EXACT.fullmatch(branch))]
+    return whole, [branch for branch in branches if PLAIN.fullmatch(branch)]
 
 
 def alternatives(tokens: list[str]) -> list[str]:

@@ -17,7 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from xlaport.analysis.facts import FUNCTIONS, ModuleFacts, enclosing, enclosing_function, own_nodes
+from xlaport.analysis.facts import FUNCTIONS, ModuleFacts, ancestors, enclosing, enclosing_function, own_nodes
 from xlaport.analysis.names import Binding, Names
 
 if TYPE_CHECKING:
@@ -618,16 +618,9 @@ class Values:
 
     def assigned_attributes(self, owner: ast.ClassDef) -> dict[str, list[ast.expr]]:
         """attribute -> expressions assigned to it in the class body and through `self` in methods."""
-        if owner not in self._attributes:
-            table: dict[str, list[ast.expr]] = {}
-            for node in ast.walk(owner):
-                if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
-                    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-                    for target in targets:
-                        for name, value in attribute_targets(target, node.value, node.parent is owner):
-                            table.setdefault(name, []).append(value)
-            self._attributes[owner] = table
-        return self._attributes[owner]
+        if not self._attributes:
+            self._attributes.update(attributes_by_class(self.facts))
+        return self._attributes.get(owner, {})
 
     # -- calls
 
@@ -885,6 +878,21 @@ def returned(function: ast.AST) -> Iterator[ast.expr]:
     for node in own_nodes(function):
         if isinstance(node, ast.Return) and node.value is not None:
             yield node.value
+
+
+def attributes_by_class(facts: ModuleFacts) -> dict[ast.ClassDef, dict[str, list[ast.expr]]]:
+    """What is assigned to attributes below each class, in the order of the text."""
+    tables: dict[ast.ClassDef, dict[str, list[ast.expr]]] = {cls: {} for cls in facts.of(ast.ClassDef)}
+    for node in facts.of(ast.Assign, ast.AnnAssign) if tables else ():
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        if node.value is None or not any(isinstance(target, (ast.Attribute, ast.Name, ast.Tuple, ast.List)) for target in targets):
+            continue
+        for owner in ancestors(node):
+            if owner.__class__ is ast.ClassDef:
+                for target in targets:
+                    for name, value in attribute_targets(target, node.value, node.parent is owner):
+                        tables[owner].setdefault(name, []).append(value)
+    return tables
 
 
 def attribute_targets(target: ast.expr, value: ast.expr, in_class_body: bool):

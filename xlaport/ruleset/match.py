@@ -26,9 +26,6 @@ class Index:
     references: dict[str, list[Rule]] = field(default_factory=dict)
     imports: dict[str, list[Rule]] = field(default_factory=dict)
     libraries: dict[str, list[Rule]] = field(default_factory=dict)
-    library_words: re.Pattern[str] = field(kw_only=True)
-    """A text without one of these words names no library."""
-
     checks: list[Rule] = field(default_factory=list)
     events: dict[str, Rule] = field(default_factory=dict)
     has_own: bool = False
@@ -36,8 +33,7 @@ class Index:
 
 
 def index(rules: tuple[Rule, ...], has_own: bool = False) -> Index:
-    words = sorted({name.rpartition(".")[2] for rule in rules for name in rule.match.library})
-    built = Index(library_words=re.compile(rf"\b(?:{'|'.join(words)})\b" if words else "(?!)"), has_own=has_own)
+    built = Index(has_own=has_own)
     for rule in rules:
         for table, names in (
             (built.calls, rule.match.call), (built.references, rule.match.reference),
@@ -102,12 +98,16 @@ def matched_events(built: Index, context_for) -> Iterator[Finding]:
 def found_by_name(table: dict[str, list[Rule]], view: Context) -> list[tuple[Rule, ast.expr]]:
     """Each rule of the table with each expression that refers to a name of its, once."""
     found: dict[tuple[str, int], tuple[Rule, ast.expr]] = {}
-    roots = {name.partition(".")[0] for name in table}
+    roots = roots_of(table)
     for name, nodes in view.names.references.items():
         for rule in lookup(table, name) if name.partition(".")[0] in roots else ():
             for node in nodes:
                 found[rule.code, id(node)] = rule, node
     return list(found.values())
+
+
+def roots_of(table: dict[str, list[Rule]]) -> set[str]:
+    return {name.partition(".")[0] for name in table}
 
 
 def matched_imports(built: Index, view: Context, context_for) -> Iterator[Finding]:
@@ -131,13 +131,15 @@ def rules_above(table: dict[str, list[Rule]], name: str) -> list[Rule]:
 
 def matched_libraries(built: Index, view: Context, context_for) -> Iterator[Finding]:
     """Imports of a library, and each expression that names something of it."""
-    if not view.project.said(view.module.source.path).matches(built.library_words):
-        return
     for node in view.facts.of(ast.Import, ast.ImportFrom):
         for rule, name in unique_pairs(built, view, imported(node)):
             yield import_finding(context_for(rule), node, name)
     said: set[tuple[Rule, str, ast.AST]] = set()
-    named = [node for name, nodes in view.names.references.items() if rules_above(built.libraries, name) for node in nodes]
+    roots = roots_of(built.libraries)
+    named = [
+        node for name, nodes in view.names.references.items()
+        if name.partition(".")[0] in roots and rules_above(built.libraries, name) for node in nodes
+    ]
     for node in sorted(dict.fromkeys(named), key=lambda node: (node.lineno, node.col_offset)):
         if not (is_read(node) or is_called(node)) or view.is_second_name(node) or is_dead(node):
             continue
