@@ -60,7 +60,7 @@ def as_tensor(result) -> torch.Tensor:
 
 
 def agree(first: list, second: list) -> bool:
-    return all(a.shape == b.shape and torch.allclose(a.double(), b.double(), rtol=1e-4, atol=1e-5, equal_nan=True) for a, b in zip(first, second))
+    return all(a.shape == b.shape and a.dtype == b.dtype and torch.allclose(a.double(), b.double(), rtol=1e-4, atol=1e-5, equal_nan=True) for a, b in zip(first, second))
 
 
 def on_cpu(module) -> list:
@@ -75,8 +75,9 @@ def main(folder: Path) -> None:
         name = path.name.removesuffix(".after.py")
         before, after = load(folder / f"{name}.before.py"), load(path)
         results, clean = measured(after, torch_xla.device())
-        _, dirty = measured(before, torch_xla.device())
-        found[name] = {"before": dirty, "after": clean, "equal": agree(results, on_cpu(before))}
+        old_results, dirty = measured(before, torch_xla.device())
+        wanted = on_cpu(before)
+        found[name] = {"before": dirty, "after": clean, "equal": agree(results, wanted), "was_equal": agree(old_results, wanted)}
     print(json.dumps(found))
 
 

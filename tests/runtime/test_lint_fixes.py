@@ -18,11 +18,12 @@ from xlaport.source import SourceFile
 
 HERE = Path(__file__).resolve().parent
 CASES = HERE.parent / "lint_cases"
-AREAS = ("XP3", "XP4", "XP5")
+AREAS = ("XP3", "XP4", "XP5", "XP97")
 
 HEAD = """
 import torch
 import torch.nn.functional as F
+import torch_xla
 from types import SimpleNamespace
 
 def setup(device):
@@ -93,6 +94,19 @@ LOOPS = {
 """A read is left after the loop, and in some of its rounds: fewer, and the same numbers."""
 
 
+WRONG = {
+    "amin": "return (x - x.amin()) / (torch.amax(x) - x.amin())",
+    "no-dimensions": "return x.sum(()) + torch.mean(x, dim=[]) + x.std(()) + x.amax([])",
+    "amin-gradient": "s.w.grad = None\n(x * s.w).amin().sum().backward()\nreturn s.w.grad * 1",
+    "infinity-norm": 'return x.norm(float("inf")) + torch.norm(x, p=torch.inf, dim=1) + x.norm(float("-inf"), dim=1)',
+    "elu-gradient": "s.w.grad = None\n(F.elu(x * s.w) + F.selu(x * s.w) + F.celu(x * s.w, 0.5)).sum().backward()\nreturn s.w.grad * 1",
+    "elu-module": "s.w.grad = None\nbody = torch.nn.Sequential(torch.nn.LayerNorm(4, elementwise_affine=False), torch.nn.ELU())\n(body(x * s.w) * x).sum().backward()\nreturn s.w.grad * 1",
+    "count-nonzero": "return torch.count_nonzero(x > 0) + (x > 0).count_nonzero(dim=1)",
+    "complex-magnitude": "z = torch.view_as_complex(x.reshape(16, 2))\nreturn z.abs() + torch.abs(z)",
+}
+"""Wrong before, not slow."""
+
+
 def fixed(text: str) -> str:
     root = Path("/step")
     path = root / "step.py"
@@ -105,7 +119,7 @@ def indented(body: str) -> str:
     return "".join(f"    {line}\n" for line in body.splitlines())
 
 
-PROGRAMS = {name: HEAD + indented(body) for name, body in {**FORMS, **LOOPS}.items()}
+PROGRAMS = {name: HEAD + indented(body) for name, body in {**FORMS, **LOOPS, **WRONG}.items()}
 CORPUS = {path.stem: path.read_text(encoding="utf-8") for path in sorted(CASES.glob("*.py"))}
 
 
@@ -137,6 +151,14 @@ def test_loop(results, name):
     seen = results[name]
     assert seen["equal"]
     assert seen["after"]["sync"] < seen["before"]["sync"]
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_result(results, name):
+    seen = results[name]
+    assert not seen["was_equal"]
+    assert seen["equal"]
+    assert not any(seen["after"].values()), seen["after"]
 
 
 def test_corpus(results):

@@ -63,10 +63,10 @@ class _Fill(cst.CSTTransformer):
         return updated_node.with_changes(left=as_operand(updated_node.left), right=as_operand(updated_node.right))
 
     def leave_Comparison(self, original_node: cst.Comparison, updated_node: cst.Comparison):
-        return updated_node.with_changes(left=as_operand(updated_node.left))
+        return updated_node.with_changes(left=as_compared(updated_node.left))
 
     def leave_ComparisonTarget(self, original_node: cst.ComparisonTarget, updated_node: cst.ComparisonTarget):
-        return updated_node.with_changes(comparator=as_operand(updated_node.comparator))
+        return updated_node.with_changes(comparator=as_compared(updated_node.comparator))
 
     def leave_BinaryOperation(self, original_node: cst.BinaryOperation, updated_node: cst.BinaryOperation):
         return updated_node.with_changes(left=as_atom(updated_node.left), right=as_atom(updated_node.right))
@@ -83,6 +83,12 @@ def as_operand(node: cst.BaseExpression) -> cst.BaseExpression:
     """The node, in parentheses where it would not stay whole inside `not`, `and`, `==`."""
     loose = (cst.IfExp, cst.Lambda, cst.NamedExpr, cst.Yield, cst.BooleanOperation, cst.Tuple)
     return parenthesised(node) if isinstance(node, loose) and not node.lpar else node
+
+
+def as_compared(node: cst.BaseExpression) -> cst.BaseExpression:
+    """`a == b` beside another comparison would become a chain of the two."""
+    is_not = isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Not)
+    return parenthesised(node) if (isinstance(node, cst.Comparison) or is_not) and not node.lpar else as_operand(node)
 
 
 def parenthesised(node: cst.BaseExpression) -> cst.BaseExpression:

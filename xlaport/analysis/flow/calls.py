@@ -403,6 +403,9 @@ def operation(run: Interpreter, node: ast.Call, base: Value, last: str, given: G
         run.record(Kind.HOST_OP if name == "equal" else Kind.HOST_READ, node, shown, effects, certain)
         return number(Change.EACH_STEP, "bool")
     run.consume(node, *everything)
+    effect = ops.goes_wrong(name, lead.rank, given.get("dim1", 1), given.get("dim2", 2))
+    if effect is not None:
+        run.record(Kind.WRONG_SHAPE, node, shown, (effect,), certain)
     facts = {**{position: constant_of(value) for position, value in enumerate(given.positional)}, **{key: constant_of(value) for key, value in given.keywords.items()}}
     facts["arguments"] = len(node.args)
     where = ops.goes_to_host(function, name if name in ops.SPECIAL else last, node, facts, lead.rank)

@@ -32,6 +32,9 @@ class Kind(str, Enum):
     CHANGING_CONSTANT = "changing-constant"
     """A Python number that is baked into the graph (a position, a length, an exponent) changes from step to step."""
 
+    WRONG_SHAPE = "wrong-shape"
+    """An op that gives a wrong result, or fails, for a tensor of so many dimensions."""
+
     RANDOM_BRANCH = "random-branch"
     """Branches on changing Python values multiply the graphs."""
 

@@ -6,6 +6,7 @@ import ast
 from functools import lru_cache
 
 from xlaport import opstatus
+from xlaport.findings import Effect
 from xlaport.opstatus import Status
 
 READS = frozenset({"item", "tolist", "numpy", "__float__", "__int__", "__bool__", "is_nonzero", "__index__"})
@@ -68,6 +69,17 @@ def goes_to_host(function: str, method: str, call: ast.Call, given: dict, rank: 
                 return ""
             return "forward" if status.forward else "backward"
     return ""
+
+
+def goes_wrong(name: str, rank: int | None, dim1=None, dim2=None) -> Effect | None:
+    """Wrong diagonals of the first two of several dimensions; crashes for tensors without a batch."""
+    if rank is None:
+        return None
+    if name == "diagonal" and rank > 2:
+        dims = [default if given is None else given.constant[0] if given.constant else None for given, default in ((dim1, 0), (dim2, 1))]
+        return Effect.WRONG_RESULT if None not in dims and {dim % rank for dim in dims} == {0, 1} else None
+    crashes = name in {"cross_entropy", "nll_loss"} and rank == 1 or name == "pixel_shuffle" and rank == 3
+    return Effect.ERROR if crashes else None
 
 
 def literal(call: ast.Call, keyword: str, position: int | None, given: dict[str, object]):
