@@ -1,4 +1,4 @@
-"""Which fixes of the step are written, and which are not because something would be lost. `runtime/test_lint_fixes.py` executes them."""
+"""Which fixes of the step are written, and which are not because something would be lost. `runtime/test_fixed_steps.py` executes them."""
 
 from __future__ import annotations
 
