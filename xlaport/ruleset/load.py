@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import tomllib
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from xlaport.errors import UserError
 from xlaport.ruleset.schema import BadRule, Rule, rule_from
+
+Functions = Callable[[Path], dict[str, Callable]]
+DEFINED = re.compile(r"^(?:def|from .* import (?:.*\W)?)\s*(check|fix)\b", re.MULTILINE)
 
 
 def rules_folder() -> Path:
@@ -27,7 +32,7 @@ def builtin() -> tuple[Rule, ...]:
     pages = sorted(path for path in rules_folder().rglob("*.md") if path.parent.name != "errors")
     if not pages:
         raise UserError(f"{rules_folder()}: holds no rules; install xlaport again")
-    rules = sorted((load(path) for path in pages), key=lambda rule: rule.code)
+    rules = sorted((load(path, code=later) for path in pages), key=lambda rule: rule.code)
     for first, second in zip(rules, rules[1:]):
         if first.code == second.code:
             raise BadRule(f"{second.path}: code {second.code} is taken by {first.path}")
@@ -38,8 +43,8 @@ def builtin() -> tuple[Rule, ...]:
 def own(data: tuple[Path, ...], with_code: tuple[Path, ...] = ()) -> tuple[Rule, ...]:
     """A user's own rules, files or folders: those in `data` may not bring Python code. Raises `UserError`."""
     taken = {rule.code: rule.path for rule in builtin()}
-    found = [loaded(page, with_code=False) for page in pages_below(data, code_allowed=False)]
-    found += [loaded(page, with_code=True) for page in pages_below(with_code, code_allowed=True)]
+    found = [loaded(page, no_functions) for page in pages_below(data, code_allowed=False)]
+    found += [loaded(page, functions_of) for page in pages_below(with_code, code_allowed=True)]
     for rule in found:
         if rule.code in taken:
             raise UserError(f"{rule.path}: code {rule.code} is taken by {taken[rule.code]}")
@@ -47,10 +52,10 @@ def own(data: tuple[Path, ...], with_code: tuple[Path, ...] = ()) -> tuple[Rule,
     return tuple(sorted(found, key=lambda rule: rule.code))
 
 
-def loaded(page: Path, with_code: bool) -> Rule:
+def loaded(page: Path, code: Functions) -> Rule:
     """`load` for a page that someone else wrote: whatever is wrong with it is one line."""
     try:
-        return load(page, with_code)
+        return load(page, code)
     except BadRule as error:
         raise UserError(str(error)) from None
     except Exception as error:  # noqa: BLE001 - the code of a rule may fail in any way
@@ -72,10 +77,11 @@ def pages_below(paths: tuple[Path, ...], code_allowed: bool) -> list[Path]:
     return found
 
 
-def load(path: Path, with_code: bool = True) -> Rule:
+def load(path: Path, code: Functions | None = None) -> Rule:
+    """A rule from its page; `code` gives the functions of the Python file beside it, which is run without."""
     front, page = split(path)
     code_file = path.with_suffix(".py")
-    functions = functions_of(code_file) if with_code and code_file.exists() else {}
+    functions = (code or functions_of)(code_file) if code_file.exists() else {}
     return rule_from(front, path, page, **functions)
 
 
@@ -89,6 +95,32 @@ def split(path: Path) -> tuple[dict, str]:
         return tomllib.loads(parts[1]), parts[2].strip() + "\n"
     except tomllib.TOMLDecodeError as error:
         raise BadRule(f"{path}: {error}") from None
+
+
+def no_functions(path: Path) -> dict[str, Callable]:
+    return {}
+
+
+def later(path: Path) -> dict[str, Callable]:
+    """The functions of a file that is run when one of them is first called: few rules have to do with any one file."""
+    names = set(DEFINED.findall(path.read_text(encoding="utf-8")))
+    if not names:
+        raise BadRule(f"{path}: no function `check` or `fix`")
+    return {name: Later(path, name) for name in names}
+
+
+@dataclass(frozen=True)
+class Later:
+    path: Path
+    name: str
+
+    def __call__(self, *arguments):
+        return run_once(self.path)[self.name](*arguments)
+
+
+@lru_cache(maxsize=None)
+def run_once(path: Path) -> dict[str, Callable]:
+    return functions_of(path)
 
 
 def functions_of(path: Path) -> dict[str, Callable]:
