@@ -84,7 +84,7 @@ def main() -> int:
     chosen = [path for path in checkouts if not options.only or path.name in options.only]
     sweeps = []
     for checkout in chosen:
-        sweeps.append(sweep(checkout, options.work))
+        sweeps.append(kept(checkout, options) or stored(sweep(checkout, options.work), options.work))
         print(json.dumps(vars(sweeps[-1].counts)), flush=True)
     complaints = [f"{s.counts.name}/{line}" for s in sweeps for line in s.complaints]
     (options.work / "complaints.txt").write_text("\n".join(complaints) + "\n", encoding="utf-8")
@@ -100,9 +100,25 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--corpus", type=Path, required=True, help="folder of checkouts")
     parser.add_argument("--work", type=Path, required=True, help="scratch folder: ports, reports, complaints.txt")
+    parser.add_argument("--kept", action="store_true", help="use what an earlier run stored in WORK for a checkout")
     parser.add_argument("--only", nargs="+", default=[], metavar="OWNER_REPO")
     parser.add_argument("--update-results", action="store_true", help="write the table to docs/results.md")
     return parser.parse_args()
+
+
+def kept(checkout: Path, options: argparse.Namespace) -> Sweep | None:
+    file = options.work / "counts" / f"{checkout.name}.json"
+    if not options.kept or not file.exists():
+        return None
+    read = json.loads(file.read_text(encoding="utf-8"))
+    return Sweep(Counts(**read["counts"]), tuple(read["complaints"]))
+
+
+def stored(done: Sweep, work: Path) -> Sweep:
+    file = work / "counts" / f"{done.counts.name}.json"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps({"counts": vars(done.counts), "complaints": list(done.complaints)}), encoding="utf-8")
+    return done
 
 
 def sweep(checkout: Path, work: Path) -> Sweep:
