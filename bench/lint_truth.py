@@ -16,6 +16,8 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
+import results_doc
+
 from xlaport import engine
 from xlaport.analysis.project import Project
 from xlaport.config import Settings
@@ -71,9 +73,27 @@ def exchanged(text: str) -> str:
     return re.sub(r"^def rewrite\(", "def step(", text, flags=re.M)
 
 
+def section(wanted: int, made: int, recall: float, precision: float, certain: float, likely: list[bool]) -> str:
+    return "\n".join([
+        "## What lint says of the labelled corpus",
+        "",
+        "`python bench/lint_truth.py --cases tests/lint_cases --update-results`: each effect at each line of a step, as measured on XLA:CPU,",
+        f"against the findings; the rewrites must stay silent. {wanted} effects to find, {made} found.",
+        "",
+        results_doc.table(("figure", "value", "wanted"), [
+            ("recall", f"{recall:.3f}", f"at least {WANTED}"),
+            ("precision", f"{precision:.3f}", f"at least {WANTED}"),
+            ("certain among the right ones", f"{certain:.2f}", "at least 0.8"),
+            ("right among the likely ones", f"{sum(likely)} of {len(likely)}", "at least 0.6"),
+        ]),
+        "",
+    ])
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", type=Path, required=True)
+    parser.add_argument("--update-results", action="store_true", help="write the figures to docs/results.md")
     parser.add_argument("--show", action="store_true", help="print what is missed and what is wrong")
     options = parser.parse_args()
     wanted: set[tuple[str, int, str]] = set()
@@ -99,6 +119,8 @@ def main() -> int:
     likely = [claim.key in wanted for claim in made if not claim.certain]
     print(f"recall {recall:.3f} ({len(wanted)} lines x effects), precision {precision:.3f} ({len(made)} claims)")
     print(f"certain among the right ones {certain:.2f}; right among the likely ones {sum(likely) / max(len(likely), 1):.2f} of {len(likely)}")
+    if options.update_results:
+        results_doc.replace_section("lint-truth", section(len(wanted), len(made), recall, precision, certain, likely))
     by_effect = Counter(effect for _, _, effect in missed), Counter(claim.effect for claim in wrong)
     print(f"missed by effect {dict(by_effect[0])}; wrong by effect {dict(by_effect[1])}")
     return 0 if min(recall, precision) >= WANTED else 1

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 HOST_MODULES = ("numpy.", "math.", "random.", "os.", "time.", "json.", "re.", "collections.", "itertools.", "PIL.", "cv2.", "sys.")
 HOOKS = frozenset({"register_forward_hook", "register_hook", "register_full_backward_hook", "register_backward_hook", "register_post_accumulate_grad_hook"})
+RANDOM = frozenset({"rand", "randn", "randint", "randperm", "normal"})
 LAYERS = ("torch.nn.", "torchvision.models.", "timm.", "transformers.")
 
 
@@ -184,6 +185,8 @@ def of_name(run: Interpreter, node: ast.Call, name: str, given: Given, env: Envi
         return OTHER
     if name.startswith("torch.distributions."):
         return distribution(run, node, last, given)
+    if name == "torch.optim.lr_scheduler.ReduceLROnPlateau":
+        return Value(Sort.OTHER, certain=True, qualified=name)
     if name.startswith("torch.optim."):
         return Value(Sort.OPTIMIZER, certain=True)
     if last == "GradScaler":
@@ -345,6 +348,8 @@ def factory(run: Interpreter, node: ast.Call, last: str, given: Given) -> Value:
         changes = Change.EACH_STEP  # data of several lengths, made beforehand
     rank = shape_rank(last, given)
     content = max((value.change for value in given.values), default=Change.FIXED)
+    if last in RANDOM and run.hot:
+        content = Change.EACH_STEP
     source = element_of(given.positional[0]) if given.positional and last in {"tensor", "as_tensor"} else None
     if last in {"tensor", "as_tensor", "from_numpy"}:
         if source is not None and source.is_tensor and source.on_device or like is not None and like.on_device and last == "tensor":
@@ -540,6 +545,9 @@ def of_method(run: Interpreter, node: ast.Call, base: Value, name: str, given: G
         return OTHER
     if name == "apply" and base.sort is Sort.CLASS:
         return function_apply(run, base, given)
+    if base.qualified.endswith("ReduceLROnPlateau") and name == "step" and given.positional and given.positional[0].on_device:
+        run.read(node, given.positional[0], "`ReduceLROnPlateau.step`, which compares numbers")
+        return NONE
     if base.sort is Sort.OTHER and not base.qualified:
         return OTHER  # a NumPy array's methods give arrays and numbers
     if base.sort is Sort.SCALER:

@@ -31,6 +31,9 @@ BUDGET = 60_000
 
 STEP_NAMES = frozenset({"step", "train_step", "training_step", "validation_step", "test_step", "val_step", "eval_step", "train_one_step", "forward", "compute_loss", "loss_fn"})
 COUNTERS = frozenset({"i", "it", "idx", "step", "iteration", "batch_idx", "batch_index", "global_step", "cur_iter", "n_iter", "epoch", "batch_i"})
+FEW = 16
+"""Values that are still a handful: so many graphs are compiled once, and then no more."""
+
 MOST_CALLS = 8
 """Calls in other files that are looked at to tell whether a function runs in a step."""
 
@@ -54,6 +57,7 @@ class Interpreter:
         self.recording = False
         self.depth = 0
         self.unrolled = 0
+        self.in_step_loop = False
         self.dead = 0
         self.left = BUDGET
         self.without_grad = 0
@@ -232,6 +236,8 @@ class Interpreter:
     def do_Assign(self, node: ast.Assign, env: Environment) -> None:
         value = self.value(node.value, env)
         for target in node.targets:
+            if grows(target, node.value) and (isinstance(target, ast.Attribute) or self.in_step_loop) and value.on_device:
+                self.record(Kind.CHANGING_SHAPE, node.value, "a tensor that grows in each step", (Effect.RECOMPILE,), value.certain)
             self.bind(target, value, env)
 
     def do_AnnAssign(self, node: ast.AnnAssign, env: Environment) -> None:
@@ -282,6 +288,7 @@ class Interpreter:
 
     def do_While(self, node: ast.While, env: Environment) -> None:
         hot, self.hot = self.hot, self.hot or id(node) in self.steps
+        outer, self.in_step_loop = self.in_step_loop, id(node) in self.steps
         self.truth(node.test, env, node, "`while`")
         for _ in range(2):
             before = dict(env)
@@ -290,12 +297,13 @@ class Interpreter:
             self.unrolled -= self.hot and id(node) not in self.steps
             self.widen(before, env, node)
         self.block(node.orelse, env)
-        self.hot = hot
+        self.hot, self.in_step_loop = hot, outer
 
     def do_For(self, node: ast.For, env: Environment) -> None:
         iterated = self.value(node.iter, env)
         is_step = id(node) in self.steps
         hot, self.hot = self.hot, self.hot or is_step
+        outer, self.in_step_loop = self.in_step_loop, is_step
         element = self.iterate(node.iter, iterated, env, each_step=is_step)
         for _ in range(2):
             before = dict(env)
@@ -306,7 +314,7 @@ class Interpreter:
             self.unrolled -= inner
             self.widen(before, env, node)
         self.block(node.orelse, env)
-        self.hot = hot
+        self.hot, self.in_step_loop = hot, outer
 
     do_AsyncFor = do_For
 
@@ -725,8 +733,8 @@ class Interpreter:
         if left.sort is Sort.TEXT:
             return text(max(left.change, right.change))
         change = max(left.change, right.change)
-        if isinstance(op, (ast.Mod, ast.FloorDiv)) and change is Change.EACH_STEP and isinstance(op, ast.Mod):
-            change = Change.EACH_STEP
+        if isinstance(op, ast.Mod) and change is Change.EACH_STEP and right.constant and right.constant[0] in range(1, FEW + 1):
+            change = Change.FEW
         if left.sort is Sort.NUMBER or right.sort is Sort.NUMBER:
             certain = left.certain and right.certain
             dtype = "float" if isinstance(op, ast.Div) or "float" in {left.dtype, right.dtype} else "int"
@@ -896,7 +904,19 @@ def merge_into(env: Environment, first: Environment, second: Environment) -> Non
 
 def uses_tensors(interpreter: Interpreter, node: ast.If, env: Environment) -> bool:
     names = {part.id for statement in [*node.body, *node.orelse] for part in ast.walk(statement) if isinstance(part, ast.Name)}
+    leaves = any(isinstance(part, (ast.Continue, ast.Break)) for statement in [*node.body, *node.orelse] for part in ast.walk(statement))
+    if leaves:
+        names = {part.id for part in ast.walk(enclosing(node, ast.For, ast.While) or node) if isinstance(part, ast.Name)}
     return any(env[name].on_device for name in names if name in env)
+
+
+def grows(target: ast.expr, value: ast.expr) -> bool:
+    """`x = torch.cat([x, y])`: longer each time."""
+    if not isinstance(value, ast.Call) or getattr(value.func, "attr", "") not in {"cat", "concat", "hstack", "vstack"} or not value.args:
+        return False
+    parts = getattr(value.args[0], "elts", ())
+    written = ast.unparse(target)
+    return any(ast.unparse(part) == written for part in parts)
 
 
 def method_of(owner: ast.ClassDef, name: str, classes: dict[str, ast.ClassDef], depth: int = 0) -> ast.FunctionDef | None:

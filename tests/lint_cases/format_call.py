@@ -1,0 +1,17 @@
+# id: format_call
+# category: sync
+# title: format call
+# verdict: sync
+
+from types import SimpleNamespace as NS
+
+import torch
+
+def setup(device):
+    return NS(xs=[torch.randn(8, 4).to(device) for _ in range(10)])
+
+
+def step(i, s):
+    x = s.xs[i]
+    s.t = 'loss {:.3f}'.format(x.sum())  # expect: sync
+    return x

@@ -1,0 +1,16 @@
+# id: linspace_
+# category: clean
+# title: linspace 
+# verdict: clean
+
+from types import SimpleNamespace as NS
+
+import torch
+
+def setup(device):
+    return NS(xs=[torch.randn(8, 4).to(device) for _ in range(10)])
+
+
+def step(i, s):
+    x = s.xs[i]
+    return x + torch.linspace(0, 1, 4, device=x.device)

@@ -1,0 +1,18 @@
+# id: ring_buffer_pos
+# category: recompile
+# title: ring buffer pos
+# verdict: recompile
+
+from types import SimpleNamespace as NS
+
+import torch
+
+def setup(device):
+    st = NS(xs=[torch.randn(8, 4).to(device) for _ in range(10)])
+    st.buf = torch.zeros(16, 4, device=device)
+    return st
+
+
+def step(i, s):
+    s.buf[i] = s.xs[i][0]  # expect: recompile
+    return s.buf.sum()

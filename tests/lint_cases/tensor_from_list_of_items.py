@@ -1,0 +1,17 @@
+# id: tensor_from_list_of_items
+# category: sync
+# title: tensor from list of items
+# verdict: sync
+
+from types import SimpleNamespace as NS
+
+import torch
+
+def setup(device):
+    return NS(xs=[torch.randn(8, 4).to(device) for _ in range(10)])
+
+
+def step(i, s):
+    x = s.xs[i]
+    v = torch.tensor([r.sum().item() for r in x])  # expect: sync
+    return v.to(x.device)
