@@ -9,11 +9,12 @@ itself is run by the Python that runs this file. CPU runs are kept in SCRATCH an
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import re
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -54,6 +55,15 @@ class Result:
 
 
 @dataclass(frozen=True)
+class Row:
+    """What the table says of one script, with the lines below it."""
+
+    cells: list[str]
+    good: bool
+    notes: list[str]
+
+
+@dataclass(frozen=True)
 class Comparison:
     """Scaled deviations (no unit): the port's largest, the CPU program's own, and their ratio."""
 
@@ -70,12 +80,15 @@ def main() -> int:
         raise SystemExit(f"run.sh defines no {', '.join(sorted(unknown))}")
     chosen = [script for script in known if not options.only or script.name in options.only]
     folder = scripts.prepare(options.drivers, options.work)
-    migrations = migrate_all(chosen, options)
-    results = []
+    waiting = [script for script in chosen if not (options.kept and stored(script, options).exists())]
+    migrations = migrate_all(waiting, options)
+    rows = []
     for script in chosen:
-        results.append(measure(script, folder, migrations, options))
-        print(" | ".join(map(str, row(results[-1]))), flush=True)
-    body = section(results, options)
+        if script in waiting:
+            store(row_of(measure(script, folder, migrations, options)), stored(script, options))
+        rows.append(Row(**json.loads(stored(script, options).read_text(encoding="utf-8"))))
+        print(" | ".join(rows[-1].cells), flush=True)
+    body = section(rows, options)
     (options.work / f"{mode(options)}.md").write_text(body, encoding="utf-8")
     if options.update_results:
         results_doc.replace_section(mode(options), body)
@@ -91,6 +104,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME")
     parser.add_argument("--draws", type=int, default=4, help="CPU runs with perturbed weights (default 4)")
     parser.add_argument("--limit", type=int, default=300, help="seconds a run may take (default 300)")
+    parser.add_argument("--kept", action="store_true", help="take rows an earlier run stored in SCRATCH")
     parser.add_argument("--fresh", action="store_true", help="repeat CPU runs that are kept in --work")
     parser.add_argument("--unsafe-fixes", action="store_true")
     parser.add_argument("--update-results", action="store_true", help="write the table to docs/results.md")
@@ -241,7 +255,21 @@ def late_lines(result: Result) -> list[tuple[str, bool]]:
 # -- writing
 
 
-def row(result: Result) -> list[str]:
+def row_of(result: Result) -> Row:
+    good = verdict(result).startswith(("within", "random", "trains"))
+    return Row(cells(result), good, list(details(result)))
+
+
+def stored(script: Script, options: argparse.Namespace) -> Path:
+    return options.work / "rows" / mode(options) / f"{script.name}.json"
+
+
+def store(row: Row, file: Path) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(vars(row)), encoding="utf-8")
+
+
+def cells(result: Result) -> list[str]:
     xla, cpu = result.xla, result.cpu[0]
     comparison = compare(result) if xla.losses and cpu.losses else None
     return [
@@ -278,40 +306,37 @@ def late_cell(result: Result) -> str:
     return f"{len(lines)}, of them {unnamed} at lines the report does not name" if lines else "0"
 
 
-def section(results: Sequence[Result], options: argparse.Namespace) -> str:
+def section(rows: Sequence[Row], options: argparse.Namespace) -> str:
     flag = " --unsafe-fixes" if options.unsafe_fixes else ""
-    good = sum(verdict(result).startswith(("within", "random", "trains")) for result in results)
+    good = sum(row.good for row in rows)
     draws = f"two threads as base; one thread; {options.draws} draws of initial weights perturbed relatively by 1e-7"
     return "\n".join(
         [
             f"## Real scripts after `xlaport migrate{flag}`",
             "",
-            f"`python bench/real_scripts.py{flag} --update-results ...`; {good} of {len(results)} train on XLA:CPU as on the CPU,",
+            f"`python bench/real_scripts.py{flag} --update-results ...`; {good} of {len(rows)} train on XLA:CPU as on the CPU,",
             "or draw random numbers on the device, where losses cannot be compared. No hand edits. Losses are unscaled; Δ is the",
             "largest |xla - cpu| / max(|cpu|, running mean of |cpu|) over the recorded losses (differences below their rounding,",
             f"1e-6, count as none); the CPU's spread is the same over its own runs ({draws}).",
             f"Steps and parameters in parentheses: the original. Warm-up is the first {WARM_UP:.0%} of the steps.",
             "",
-            results_doc.table(COLUMNS, map(row, results)),
+            results_doc.table(COLUMNS, (row.cells for row in rows)),
             "",
-            *details(results),
+            *(note for row in rows for note in row.notes),
             "",
         ]
     )
 
 
-def details(results: Sequence[Result]) -> list[str]:
-    lines = []
-    for result in results:
-        name = result.script.name
-        places = late_lines(result)
-        if places:
-            told = ", ".join(dict.fromkeys(f"{place} ({'named' if known else 'not named'})" for place, known in places))
-            lines.append(f"- {name}: compiles after warm-up at {told}")
-        fallen = {op: count for op, count in result.xla.fallbacks.items() if op != "aten::_local_scalar_dense"}
-        if fallen:
-            lines.append(f"- {name}: on the host: {', '.join(f'{op} {count}x' for op, count in sorted(fallen.items()))}")
-    return lines
+def details(result: Result) -> Iterator[str]:
+    name = result.script.name
+    places = late_lines(result)
+    if places:
+        told = ", ".join(dict.fromkeys(f"{place} ({'named' if known else 'not named'})" for place, known in places))
+        yield f"- {name}: compiles after warm-up at {told}"
+    fallen = {op: count for op, count in result.xla.fallbacks.items() if op != "aten::_local_scalar_dense"}
+    if fallen:
+        yield f"- {name}: on the host: {', '.join(f'{op} {count}x' for op, count in sorted(fallen.items()))}"
 
 
 if __name__ == "__main__":
