@@ -149,7 +149,7 @@ def read(written: dict[str, Path]) -> Run:
         fallbacks=driver.get("aten_fallbacks", {}),
         random_ops=probe.get("random_ops", {}),
         compilations=compilations(text(written["compilations"])),
-        log=text(written["log"]),
+        log=text(written["log"]) + driver["err"],
     )
 
 

@@ -1,6 +1,7 @@
 """Sparse tensors, sparse gradients and their optimizer: XLA has no sparse layout."""
 
 import ast
+import re
 
 from xlaport.analysis.values import constant
 from xlaport.ruleset.api import Context, syntax
@@ -9,6 +10,8 @@ CONSTRUCTORS = (
     "torch.sparse_coo_tensor", "torch.sparse_csr_tensor", "torch.sparse.FloatTensor", "torch.sparse.LongTensor",
     "torch.cuda.sparse.FloatTensor", "torch.sparse.mm", "torch.spmm", "torch.sparse.sum", "torch.sparse.softmax", "torch.optim.SparseAdam",
 )
+MAKERS = ("sparse_coo_tensor", "sparse_csr_tensor", "sparse.FloatTensor", "sparse.LongTensor", "to_sparse", "to_sparse_csr", "to_sparse_coo")
+SPARSE = re.compile("sparse")
 METHODS = frozenset({"to_sparse", "to_sparse_csr", "to_sparse_coo"})
 
 
@@ -16,8 +19,20 @@ def check(context: Context):
     if not context.on_device:
         return
     for call in context.facts.of(ast.Call):
-        if not syntax.is_dead(call) and is_sparse(context, call):
+        if not syntax.is_dead(call) and (is_sparse(context, call) or moves_sparse(context, call)):
             yield context.finding(call)
+
+
+def moves_sparse(context: Context, call: ast.Call) -> bool:
+    """`adjacency.to(device)`, where a function of the project made it: the line that raises."""
+    func = call.func
+    if not isinstance(func, ast.Attribute) or func.attr not in {"to", "cuda"} or context.names.qualified(func) or not says_sparse(context):
+        return False
+    return any(ast.unparse(made.func).endswith(MAKERS) for made in context.values.origins(func.value) if made is not call)
+
+
+def says_sparse(context: Context) -> bool:
+    return context.project.program_mentions(context.module.source.path, SPARSE)
 
 
 def is_sparse(context: Context, call: ast.Call) -> bool:

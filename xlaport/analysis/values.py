@@ -368,12 +368,8 @@ class Values:
             return Kind.TENSOR if value is not None and Kind.TENSOR in self.kind(value) else Kind.UNKNOWN
         if isinstance(value.func, ast.Attribute) and value.func.attr == "prepare":
             return self._kind_of_prepared(value, binding, name)
-        index = position_in_target(binding.node, name)
-        for function, owner in self.functions_called(value):
-            for result in returned(function):
-                if isinstance(result, ast.Tuple) and index is not None and index < len(result.elts):
-                    return owner.kind(result.elts[index])
-        return Kind.UNKNOWN
+        part = next(self.unpacked_parts(binding, name), None)
+        return part[1].kind(part[0]) if part is not None else Kind.UNKNOWN
 
     def _kind_of_prepared(self, call: ast.Call, binding: Binding, name: str) -> Kind:
         """`a, b = accelerator.prepare(a, b)` gives back what it was given, wrapped."""
@@ -450,8 +446,19 @@ class Values:
                 if binding.how == "parameter":
                     for module, argument in self.arguments_of(binding.node):
                         yield from module.values.origins(argument, depth + 1)
+                elif binding.how == "unpacked" and isinstance(binding.value, ast.Call):
+                    for part, owner in self.unpacked_parts(binding, node.id):
+                        yield from owner.origins(part, depth + 1)
                 elif binding.value is not None:
                     yield from self.origins(binding.value, depth + 1)
+
+    def unpacked_parts(self, binding: Binding, name: str) -> Iterator[tuple[ast.expr, Values]]:
+        """What functions of the project return at the place where a target takes it: `a, b = load()`."""
+        index = position_in_target(binding.node, name)
+        for function, owner in self.functions_called(binding.value):
+            for result in returned(function):
+                if isinstance(result, ast.Tuple) and index is not None and index < len(result.elts):
+                    yield result.elts[index], owner
 
     def _kind_of_arguments(self, parameter: ast.arg) -> Kind:
         found = Kind.UNKNOWN
