@@ -41,6 +41,9 @@ def fixed(body: str, *grades: Grade) -> str:
         "if self.training:\n    x = x + 1\nelif x.sum() > 0:\n    x = x * 2\nreturn x",
         "while x.sum() > 0:\n    x = x * 2\nreturn x",
         "return 'big' if x.sum() > 0 else 'small'",
+        "n = x.sum()\nreturn x / n if n > 0 else x",
+        "n = x.sum()\nif n != 0:\n    x = x + n.log()\nreturn x",
+        "k = x.argmax()\nreturn x[k - 1] if k > 0 else x[0]",
         "return f'{1 if x.sum() > 0 else 2}'",
         "x[rows > 0] = 0\nreturn x",
         "x[rows > 0, 1] = 0\nreturn x",
@@ -59,6 +62,10 @@ def fixed(body: str, *grades: Grade) -> str:
         "scale = x.sum().item()\nreturn x / scale + round(scale)",
         "scale = x.sum().item()\nscale = scale * 2\nreturn x / scale",
         "return torch.tensor(x.tolist())",
+        "return torch.bucketize(x, rows, right=True)",
+        "return torch.nansum(x, dtype=torch.float32)",
+        "return torch.round(x, decimals=k)",
+        "return torch.hypot(torch.rand_like(x), x)",
     ],
 )
 def test_left(body):

@@ -83,6 +83,16 @@ FORMS = {
     "position": "return x[i] * 2 + x[:, i % 4].sum()",
     "window": "return x[i % 7 : i % 7 + 2].sum(0)",
     "power": "y = x.abs()\ng = 1.5 + 0.17 * i\nreturn y ** g",
+    "hypot": "return torch.hypot(x, x + 1) + x.hypot(x * 2)",
+    "logaddexp": "return torch.logaddexp(x, x * 2)",
+    "huber": "return F.huber_loss(x, x * 4, delta=0.5) + F.huber_loss(x, x * 3, reduction='sum', delta=2.0) + F.huber_loss(x, x + 5)",
+    "nansum": "y = torch.sqrt(x)\nreturn torch.nansum(y) + y.nansum() + torch.nanmean(y) + y.nanmean(dim=1, keepdim=True) + torch.nanmean(y, dim=1)",
+    "round-decimals": "return torch.round(x, decimals=2) + x.round(decimals=1)",
+    "bucketize": "return torch.bucketize(x, torch.tensor([0.0, 0.5], device=x.device))",
+    "isin": "return torch.isin(s.ids[i], torch.tensor([1, 3], device=x.device))",
+    "addmm": "return torch.addmm(x, x, s.squares[i], beta=0.5, alpha=2.0) + torch.addmm(x, x, s.squares[i], alpha=0.1)",
+    "copysign": "return torch.copysign(x.abs(), x + 0.1)",
+    "signbit": "return torch.signbit(x)",
     "threshold": "v = 0.1 + 0.05 * i\nreturn F.threshold(x, v, 0.0)",
 }
 """Bodies of a step: what is written of them before."""

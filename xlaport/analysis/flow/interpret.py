@@ -701,6 +701,8 @@ class Interpreter:
         return Value(Sort.NUMBER, Place.HOST, all(v.sort is not Sort.UNKNOWN for v in values), dtype="bool", change=Change.FEW if change is not Change.FIXED else change)
 
     def membership(self, node: ast.Compare, values: list[Value]) -> Value:
+        if values[0].sort is Sort.TEXT:
+            return number(values[0].change, "bool")  # a key, so what it is looked up in is no tensor
         for value, part in zip(values, [node.left, *node.comparators]):
             inner = value if value.is_tensor else element_of(value) if value.sort is Sort.SEQUENCE and part is not node.left else value
             if inner.on_device:

@@ -13,6 +13,7 @@ from xlaport.ruleset.api import Context
 from xlaport.ruleset.forms.common import code, is_number_or_tensor, is_pure, names_in, none_value, unsafe
 
 MOST_TARGETS = 3
+NEEDS_RANGE = frozenset({"index_select", "gather", "take", "log", "log2", "log10", "sqrt", "rsqrt", "reciprocal", "acos", "asin", "atanh", "acosh", "pow"})
 COMPARISONS = {ast.Gt: ">", ast.Lt: "<", ast.GtE: ">=", ast.LtE: "<=", ast.Eq: "==", ast.NotEq: "!="}
 SYMBOLS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.Pow: "**", ast.MatMult: "@"}
 
@@ -49,6 +50,16 @@ class Test:
 
     template: str
     holes: dict[str, ast.expr]
+
+    @property
+    def names(self) -> set[str]:
+        return {name for part in self.holes.values() for name in names_in(part)} - {"torch"}
+
+    @property
+    def asks_zero(self) -> bool:
+        """Is no other number than zero compared with?"""
+        parts = [part for whole in self.holes.values() for part in ast.walk(whole)]
+        return not any(isinstance(part, ast.Constant) and isinstance(part.value, (int, float)) and part.value for part in parts)
 
 
 def condition(context: Context, event: Event, test: ast.expr) -> Test | None:
@@ -122,13 +133,25 @@ def hole(holes: dict[str, ast.expr], node: ast.expr) -> str:
 
 
 def conditional(context: Context, event: Event, node: ast.IfExp, test: Test) -> list[Op] | None:
-    if not all(is_choice(context, event, part) for part in (node.body, node.orelse)):
+    if not all(is_choice(context, event, part, test) for part in (node.body, node.orelse)):
         return None
     return context.replace(node, f"torch.where({test.template}, {{yes}}, {{no}})", **test.holes, yes=node.body, no=node.orelse)
 
 
-def is_choice(context: Context, event: Event, node: ast.expr) -> bool:
-    return is_pure(context, event, node) and is_number_or_tensor(event, node) and not none_value(node)
+def is_choice(context: Context, event: Event, node: ast.expr, test: Test) -> bool:
+    if none_value(node) or not is_pure(context, event, node) or not is_number_or_tensor(event, node):
+        return False
+    return not any(needs_guard(part, test) for part in ast.walk(node))
+
+
+def needs_guard(node: ast.AST, test: Test) -> bool:
+    """`x[k]` where `k` was tested, `x / n` where `n > 0` was: out of range, or `nan` in the gradient, when it is computed all the same."""
+    if isinstance(node, ast.Subscript):
+        return bool(names_in(node.slice) & test.names)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Div, ast.FloorDiv, ast.Mod)):
+        return test.asks_zero and bool(names_in(node.right) & test.names)
+    name = node.func.attr if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else ""
+    return name in NEEDS_RANGE and bool(names_in(node) & test.names)
 
 
 def statement(context: Context, event: Event, node: ast.If, test: Test) -> list[Op] | None:
@@ -151,7 +174,7 @@ def returned(context: Context, event: Event, node: ast.If, test: Test) -> list[O
     if len(node.body) != 1 or len(other) != 1 or not isinstance(other[0], ast.Return):
         return None
     yes, no = node.body[0].value, other[0].value
-    if yes is None or no is None or not all(is_choice(context, event, part) for part in (yes, no)):
+    if yes is None or no is None or not all(is_choice(context, event, part, test) for part in (yes, no)):
         return None
     template = f"return torch.where({test.template}, {{yes}}, {{no}})"
     ops = context.replace_statement(node, template, **test.holes, yes=yes, no=no)
@@ -169,7 +192,7 @@ class Assignment:
 
 def assigned(context: Context, event: Event, node: ast.If, test: Test) -> list[Op] | None:
     """Both ways assign: a target that one of them leaves keeps its value."""
-    ways = [assignments(context, event, block) for block in (node.body, node.orelse)]
+    ways = [assignments(context, event, block, test) for block in (node.body, node.orelse)]
     if None in ways:
         return None
     targets = list(dict.fromkeys([*ways[0], *ways[1]]))
@@ -191,12 +214,12 @@ def side(assignment: Assignment | None, name: str, target: str, holes: dict[str,
     return assignment.template.replace("{new}", "{" + name + "}")
 
 
-def assignments(context: Context, event: Event, block: list[ast.stmt]) -> dict[str, Assignment] | None:
+def assignments(context: Context, event: Event, block: list[ast.stmt], test: Test) -> dict[str, Assignment] | None:
     """target -> what it becomes; None when something else happens, or a target is set twice."""
     found: dict[str, Assignment] = {}
     for statement in block:
         made = assignment_of(statement)
-        if made is None or code(made.target) in found or not is_choice(context, event, made.value):
+        if made is None or code(made.target) in found or not is_choice(context, event, made.value, test):
             return None
         found[code(made.target)] = made
     return found

@@ -15,6 +15,8 @@ from xlaport.ruleset.forms.reads import read_of
 def as_parameter(context: Context, event: Event) -> Fix | None:
     """A fix for a number that changes from step to step."""
     node = event.node
+    if not event.certain:
+        return None  # a position in a host tensor is no constant of the graph
     if context.facts.in_fstring.get(id(node)) is not None:
         return None
     if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load) and is_cheap(node.value):
