@@ -43,7 +43,6 @@ def fixed(body: str, *grades: Grade) -> str:
         "return 'big' if x.sum() > 0 else 'small'",
         "n = x.sum()\nreturn x / n if n > 0 else x",
         "n = x.sum()\nif n != 0:\n    x = x + n.log()\nreturn x",
-        "k = x.argmax()\nreturn x[k - 1] if k > 0 else x[0]",
         "return f'{1 if x.sum() > 0 else 2}'",
         "x[rows > 0] = 0\nreturn x",
         "x[rows > 0, 1] = 0\nreturn x",
@@ -93,6 +92,7 @@ def test_safe(body, after):
         ("x = x.float()\nreturn x[~(x > 0)].max()", 'x = x.float()\nreturn x.masked_fill(~(~(x > 0)), float("-inf")).max()'),
         ("n = x[x > 0].numel()\nreturn max(1, n)", "n = (x > 0).sum()\nreturn n.clamp(min=1)"),
         ("if not (x.sum() > 0 or x.min() < 0):\n    x = -x\nreturn x", "x = torch.where(torch.logical_not(torch.logical_or(x.sum() > 0, x.min() < 0)), -x, x)\nreturn x"),
+        ("k = x.argmax()\nreturn x[k - 1] if k > 0 else x[0]", "k = x.argmax()\nreturn x.index_select(0, (k - 1).view(1)).squeeze(0) if k > 0 else x[0]"),
         ("if x.sum():\n    self.best = x.mean()\nreturn x", "self.best = torch.where(x.sum() != 0, x.mean(), self.best)\nreturn x"),
     ],
 )
