@@ -11,7 +11,7 @@ NOT_TAKEN = ("pickle_module", "pickle_protocol", "_use_new_zipfile_serialization
 """Keywords `xm.save` does not have."""
 
 SAVERS = frozenset({"torch.save", "torch_xla.core.xla_model.save"})
-SAVING = re.compile(r"\b(torch|th|xm)\.save\b|\bsave\(")
+SAVING = re.compile(r"save(?:(?<=\btorch\.save)\b|(?<=\bth\.save)\b|(?<=\bxm\.save)\b|(?<=\bsave)\()")
 SYNCS = ("torch_xla.sync", "torch.cuda.synchronize", "torch_xla.core.xla_model.mark_step")
 RANK = re.compile(r"rank|is_main|is_master|master_process|main_process|is_primary|ordinal")
 
@@ -35,8 +35,9 @@ def check(context: Context):
 def guarded_calls(context: Context, synced: set[ast.If]):
     """Calls, in one process only, of functions that save."""
     saving = context.project.functions_with(SAVING)
-    for call in context.facts.of(ast.Call):
-        guard = rank_guard(context, call) if last_name(call.func) in saving else None
+    called = context.values.calls_by_last_name
+    for call in (call for name in saving & called.keys() for call in called[name]):
+        guard = rank_guard(context, call)
         if guard is None or guard in synced or follows_sync(context, guard) or syntax.is_dead(call):
             continue
         if any(saves_file(function, values.names) for function, values in context.values.functions_called(call)):

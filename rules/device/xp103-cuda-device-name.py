@@ -16,6 +16,9 @@ SPLITTING = frozenset({"split", "rsplit", "partition", "rpartition", "index", "r
 MAY_BE_DEVICE = re.compile(r"dev|gpu|cuda|str\(", re.IGNORECASE)
 """What a name says of which one letter is taken: elements of lists are read everywhere."""
 
+AFTER_NAME = {3, 4, 5}
+"""Where the number starts: `name[5:]` takes it out of `cuda:1`."""
+
 STRIPPING = frozenset({"strip", "lstrip", "removeprefix"})
 
 
@@ -26,19 +29,26 @@ def check(context: Context):
     if not context.on_device:
         return
     for node in context.facts.of(ast.Call, ast.Subscript):
-        if may_take_number(node) and is_cut(context, node) and not syntax.is_dead(node):
+        if may_take_number(context, node) and is_cut(context, node) and not syntax.is_dead(node):
             yield context.finding(
                 node, 'the number is cut out of the device\'s name, and "xla" has none: a process\'s own device is number 0', danger=Danger.LOUD
             )
 
 
-def may_take_number(node: ast.Call | ast.Subscript) -> bool:
+def may_take_number(context: Context, node: ast.Call | ast.Subscript) -> bool:
     """By its form alone: `x[5:]`, `x[-1]`, `x.split(...)`."""
     if isinstance(node, ast.Call):
         return isinstance(node.func, ast.Attribute) and node.func.attr in SPLITTING | STRIPPING | {"replace"}
+    if isinstance(node.slice, ast.Slice) and constant(node.slice.lower) in AFTER_NAME or is_length(node.slice):
+        return isinstance(node.value, (ast.Name, ast.Attribute, ast.Call))
     if isinstance(node.slice, ast.Slice):
-        return isinstance(node.slice.lower, (ast.Constant, ast.UnaryOp, ast.Call)) and isinstance(node.value, (ast.Name, ast.Attribute, ast.Call))
-    return isinstance(node.slice, (ast.Constant, ast.UnaryOp)) and not isinstance(constant(node.slice), str) and MAY_BE_DEVICE.search(ast.unparse(node.value))
+        return isinstance(node.slice.lower, ast.UnaryOp) and MAY_BE_DEVICE.search(context.text(node.value))
+    return isinstance(node.slice, (ast.Constant, ast.UnaryOp)) and not isinstance(constant(node.slice), str) and MAY_BE_DEVICE.search(context.text(node.value))
+
+
+def is_length(window: ast.expr) -> bool:
+    """`len("cuda:"):`"""
+    return isinstance(window, ast.Slice) and isinstance(window.lower, ast.Call) and last_name(window.lower.func) == "len"
 
 
 def is_cut(context: Context, node: ast.AST) -> bool:

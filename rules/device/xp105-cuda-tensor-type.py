@@ -9,10 +9,11 @@ DTYPES = {
     "ByteTensor": "uint8", "CharTensor": "int8", "ShortTensor": "int16", "IntTensor": "int32", "LongTensor": "int64",
     "BoolTensor": "bool", "Tensor": "float32",
 }
+TYPES = [f"torch.cuda.{name}" for name in DTYPES]
 
 
 def check(context: Context):
-    for node in context.facts.of(ast.Attribute, ast.Name):
+    for node in context.facts.of(ast.Attribute, ast.Name) if context.names_any(*TYPES) else ():
         if isinstance(node.ctx, ast.Load) and names_cuda_type(context, node) and not syntax.is_dead(node):
             yield from uses_of(context, node)
     for node in context.facts.of(ast.Constant):

@@ -1,10 +1,15 @@
 """A bare integer as a device: `.to(rank)`, `torch.zeros(n, device=0)`."""
 
 import ast
+import re
 
 from xlaport.analysis import devices
-from xlaport.analysis.values import guess_by_name
+from xlaport.analysis.values import guess_by_name, last_name
 from xlaport.ruleset.api import Context, Kind, syntax
+
+
+OPTIONS = re.compile(r"arg|opt|param|config|cfg|conf$|flag|setting|namespace|^self$", re.IGNORECASE)
+"""Whose attribute `device` may be a number; of anything else it is a tensor's or module's place."""
 
 
 def check(context: Context):
@@ -12,8 +17,10 @@ def check(context: Context):
         return
     defined: set[ast.expr] = set()
     for call in context.facts.of(ast.Call):
-        argument = device_argument(context, call)
-        if argument is None or syntax.is_dead(call) or not devices.is_integer_device(argument, context.module):
+        argument = possible_argument(context, call)
+        if argument is None or is_place(context, argument) or syntax.is_dead(call) or not devices.is_integer_device(argument, context.module):
+            continue
+        if argument is not device_argument(context, call):
             continue
         value = definition(context, argument)
         if value is not None:
@@ -28,13 +35,29 @@ def check(context: Context):
 
 
 def device_argument(context: Context, call: ast.Call) -> ast.expr | None:
+    argument = possible_argument(context, call)
+    return argument if argument not in call.args[:1] or is_moved(context, call.func.value) else None
+
+
+def possible_argument(context: Context, call: ast.Call) -> ast.expr | None:
+    """The argument by the form of the call alone: what is moved takes more to tell than what it is moved to."""
     func = call.func
-    is_to = isinstance(func, ast.Attribute) and func.attr == "to" and not context.names.qualified(func)
-    if is_to and len(call.args) >= 1 and is_moved(context, func.value):
+    is_to = isinstance(func, ast.Attribute) and func.attr == "to"
+    if not call.keywords and not (is_to and call.args) or is_to and context.names.qualified(func):
+        return None
+    if is_to and call.args:
         return call.args[0]
     if is_to or any(name.startswith("torch.") and not name.startswith("torch.cuda") for name in context.names.qualified(func)):
         return next((k.value for k in call.keywords if k.arg == "device"), None)
     return None
+
+
+def is_place(context: Context, argument: ast.expr) -> bool:
+    """`x.device`, where `x` does not look like options: to tell what it is may take many other files."""
+    if not isinstance(argument, ast.Attribute) or argument.attr != "device" or OPTIONS.search(last_name(argument.value)):
+        return False
+    bindings = context.names.bindings(argument.value) if isinstance(argument.value, ast.Name) else ()
+    return not any(isinstance(binding.value, ast.Call) and OPTIONS.search(last_name(binding.value.func)) for binding in bindings)
 
 
 def definition(context: Context, argument: ast.expr) -> ast.expr | None:

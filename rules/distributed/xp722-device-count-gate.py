@@ -13,10 +13,10 @@ def check(context: Context):
     if context.mode not in (Mode.SPMD, Mode.MP):
         return
     for node in context.facts.of(ast.Compare):
-        if len(node.ops) != 1 or syntax.is_dead(node) or Kind.DEVICE_COUNT not in context.values.kind(node.left):
-            continue
         wanted = node.comparators[0]
-        if not isinstance(wanted, ast.Name) or not LEAST.search(wanted.id):
+        if len(node.ops) != 1 or not isinstance(wanted, ast.Name) or not LEAST.search(wanted.id) or syntax.is_dead(node):
+            continue
+        if Kind.DEVICE_COUNT not in context.values.kind(node.left):
             continue
         if isinstance(node.ops[0], (ast.GtE, ast.Gt)):
             yield context.finding(node, ops=fulfilled(context, node, True))

@@ -20,10 +20,12 @@ MESSAGE = "this autocast does nothing to XLA tensors"
 
 
 def check(context: Context):
-    for call in context.facts.of(ast.Call):
+    named = [node for name in (*PARAMETERS, *GENERAL) for node in context.names.references.get(name, ())]
+    calls = {id(node.parent): node.parent for node in named if isinstance(node.parent, ast.Call)}  # of it, or of `partial` with it
+    for call in sorted(calls.values(), key=lambda call: (call.lineno, call.col_offset)):
         if not syntax.is_dead(call):
             yield from from_call(context, call)
-    for node in context.facts.of(ast.Attribute, ast.Name, ast.Call):  # a call: `getattr(torch.cuda.amp, "autocast")`
+    for node in context.facts.of(ast.Attribute, ast.Name, ast.Call) if context.names_any(*PARAMETERS) else ():  # `getattr(torch.cuda.amp, "autocast")`
         if context.refers(node, *PARAMETERS) and is_bare(context, node) and not syntax.is_dead(node):
             yield context.finding(node, MESSAGE, context.replace(node, in_place_of_name(node)))
 

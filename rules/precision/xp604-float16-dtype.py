@@ -17,7 +17,7 @@ READERS = frozenset({"finfo", "iinfo", "view", "isinstance", "element_size", "is
 
 
 def check(context: Context):
-    if not context.on_device:
+    if not context.names_any(*HALF) or not context.on_device:
         return
     in_autocast = {id(node): node for node in reaching_autocast(context)}
     for node in context.facts.of(ast.Attribute, ast.Name):

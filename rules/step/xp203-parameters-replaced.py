@@ -75,12 +75,10 @@ def is_module_move(context: Context, call: ast.Call) -> bool:
     func = call.func
     if not isinstance(func, ast.Attribute) or func.attr not in {"cuda", "to"} or context.names.qualified(func):
         return False
-    if not is_module(context, func.value):
-        return False
-    if func.attr == "cuda":
-        return True
     arguments = [*call.args[:1], *(k.value for k in call.keywords if k.arg == "device")]
-    return any(not context.values.kind(argument) & Kind.DTYPE for argument in arguments)
+    if func.attr == "to" and all(context.values.kind(argument) & Kind.DTYPE for argument in arguments):
+        return False
+    return is_module(context, func.value)
 
 
 def is_module(context: Context, node: ast.expr) -> bool:

@@ -24,7 +24,7 @@ LAST_POSITION_OF_COMPLEX = 9
 
 
 def check(context: Context):
-    for call in context.facts.of(ast.Call):
+    for call in context.calls(*RENAMED, *BY_HAND, "torch.stft"):
         names = context.names.qualified(call.func)
         name = next((name for name in names if name in RENAMED or name in BY_HAND or name == "torch.stft"), "")
         if name and not syntax.is_dead(call):

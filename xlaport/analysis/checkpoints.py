@@ -19,7 +19,9 @@ WHOLE = Kind.MODULE | Kind.OPTIMIZER
 DEEP = 6
 """How far a value is followed through variables, calls and containers."""
 
-SAVERS = re.compile(r"\btorch\.save\(|\bth\.save\(|save_on_master\(|\bxm\.save\(|save_checkpoint\(")
+STATES = re.compile("state_dict|deepcopy")
+SAVERS = re.compile(r"save(?:_on_master|_checkpoint|(?<=\btorch\.save)|(?<=\bth\.save)|(?<=\bxm\.save))\(")
+"""Begins with plain letters, which `re` finds ten times as fast as alternatives."""
 
 
 # -- reading
@@ -289,7 +291,7 @@ def keys_with_objects(module: Module, project: Project) -> set[str]:
     """Keys of dictionaries in which the program saves objects of classes beside its states."""
     found: set[str] = set()
     for path in project.program(module.source.path):
-        if path.suffix != ".py" or not project.mentions(path, SAVERS):
+        if path.suffix != ".py" or not project.mentions(path, SAVERS) or not project.mentions(path, STATES):
             continue
         other = project.parsed(path)
         if other is None:

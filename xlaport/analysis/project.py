@@ -67,6 +67,7 @@ class Project:
     _consulted: set[Path] = field(default_factory=set, repr=False)
     """Other files read to answer questions about the one at hand."""
 
+    _at: Path | None = None
     _kept: int = 0
     _looking_up: set[tuple[Path, str]] = field(default_factory=set, repr=False)
     _mentions: dict[Hashable, Mentions] = field(default_factory=dict, repr=False)
@@ -138,9 +139,12 @@ class Project:
     def turn_to(self, path: Path) -> Module:
         """Analyse the file that the questions that follow are about. Raises `Unparsable`.
 
-        Lets go of the trees used longest ago, which must not happen while one is in use.
+        Lets go of trees, which must not happen while one is in use: first of the file that had its turn
+        before, which others rarely ask for, then of those asked for longest ago.
         """
-        self._consulted = {path}
+        if self._at in self._modules:
+            self._modules.move_to_end(self._at, last=False)
+        self._at, self._consulted = path, {path}
         self._let_go_beyond(KEPT_TEXT)
         return self.module(path)
 

@@ -174,8 +174,8 @@ class Training:
         """Loops over batches without gradients that call a model: `with torch.no_grad(): for x, y in loader:`."""
         return [
             loop for loop in self.facts.of(ast.For)
-            if self._calls_model(loop) and (self._iterates_batches(loop) or self._counts_batches(loop))
-            and not self._trains(loop) and without_gradients(loop, self.names)
+            if without_gradients(loop, self.names) and (self._iterates_batches(loop) or self._counts_batches(loop))
+            and not self._trains(loop) and self._calls_model(loop)
         ]
 
     def _counts_batches(self, loop: ast.For) -> bool:

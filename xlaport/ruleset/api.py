@@ -85,6 +85,10 @@ class Context:
             memo["calls"] = {name: calls for name, calls in called.items() if calls}
         return memo["calls"]
 
+    def names_any(self, *names: str) -> bool:
+        """Does any expression of the file refer to one of these?"""
+        return not self.names.references.keys().isdisjoint(names)
+
     def uses(self, *names: str) -> Iterable[ast.expr]:
         """Live calls of these functions, and places that name one without calling it; a local second name is not a use."""
         for call in self.calls(*names):
