@@ -914,6 +914,8 @@ def uses_tensors(interpreter: Interpreter, node: ast.If, env: Environment) -> bo
 
 def grows(target: ast.expr, value: ast.expr) -> bool:
     """`x = torch.cat([x, y])`: longer each time."""
+    if isinstance(value, ast.IfExp):
+        return grows(target, value.body) or grows(target, value.orelse)
     if not isinstance(value, ast.Call) or getattr(value.func, "attr", "") not in {"cat", "concat", "hstack", "vstack"} or not value.args:
         return False
     parts = getattr(value.args[0], "elts", ())

@@ -1,0 +1,25 @@
+# id: m_gelu_round
+# category: clean
+# title: m gelu round
+# verdict: clean
+
+from types import SimpleNamespace as NS
+
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return torch.round(self.fc(x) * 10) / 10
+
+
+def setup(device):
+    return NS(xs=[torch.randn(8, 4).to(device) for _ in range(10)], net=Net().to(device))
+
+
+def step(i, s):
+    return s.net(s.xs[i])

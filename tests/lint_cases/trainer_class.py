@@ -1,0 +1,30 @@
+# id: trainer_class
+# category: sync
+# title: trainer class
+# verdict: sync
+
+from types import SimpleNamespace as NS
+
+import torch
+from torch import nn
+
+class Trainer:
+    def __init__(self, device):
+        self.w = nn.Parameter(torch.randn(4, 2).to(device))
+        self.opt = torch.optim.Adam([self.w], lr=0.01)
+        self.hist = []
+
+    def train_step(self, x):
+        self.opt.zero_grad()
+        loss = (x @ self.w).pow(2).mean()
+        loss.backward()
+        self.opt.step()
+        self.hist.append(loss.item())  # expect: sync
+        return loss.detach()
+
+def setup(device):
+    return NS(xs=[torch.randn(8, 4).to(device) for _ in range(10)], t=Trainer(device))
+
+
+def step(i, s):
+    return s.t.train_step(s.xs[i])
