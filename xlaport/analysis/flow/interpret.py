@@ -152,7 +152,7 @@ class Interpreter:
             return tensor(Place.UNKNOWN, certain=False)
         if hot and name in self.tensors_of(function):
             return tensor(Place.UNKNOWN, certain=False)
-        if owner is not None and is_autograd_function(owner) and function.name in {"forward", "backward"} and place > 0:
+        if owner is not None and is_autograd_function(owner) and function.name in {"forward", "backward"} and place > 0 and not is_setting(name) and not name.isupper():
             return tensor(Place.DEVICE, certain=True)
         return UNKNOWN
 
@@ -533,7 +533,7 @@ class Interpreter:
     def attribute_of_tensor(self, base: Value, name: str) -> Value:
         if name in {"shape"}:
             return Value(Sort.SHAPE, Place.HOST, True, ragged=base.ragged)
-        if name in {"ndim", "is_cuda", "requires_grad", "is_leaf", "itemsize", "nbytes", "names", "layout", "is_sparse"}:
+        if name in {"ndim", "is_cuda", "is_cpu", "is_xla", "is_meta", "is_mps", "is_quantized", "requires_grad", "is_leaf", "itemsize", "nbytes", "names", "layout", "is_sparse"}:
             return number()
         if name == "dtype" or name == "grad_fn":
             return OTHER

@@ -10,7 +10,7 @@ from xlaport.analysis.flow.events import Event
 from xlaport.findings import Fix
 from xlaport.rewrite.ops import Op
 from xlaport.ruleset.api import Context
-from xlaport.ruleset.forms.common import code, is_number_or_tensor, is_pure, names_in, none_value, unsafe
+from xlaport.ruleset.forms.common import code, is_number_or_tensor, is_pure, is_shown, names_in, none_value, unsafe
 
 MOST_TARGETS = 3
 NEEDS_RANGE = frozenset({"index_select", "gather", "take", "log", "log2", "log10", "sqrt", "rsqrt", "reciprocal", "acos", "asin", "atanh", "acosh", "pow"})
@@ -81,7 +81,7 @@ def condition_template(context: Context, event: Event, node: ast.expr, holes: di
         inner = condition_template(context, event, node.operand, holes)
         return f"torch.logical_not({inner})" if inner else None
     if isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.In, ast.NotIn)):
-        return membership(event, node, holes)
+        return membership(context, event, node, holes)
     if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in COMPARISONS:
         sides = [asked_on_host(context, event, side) or side for side in (node.left, node.comparators[0])]
         if sides != [node.left, node.comparators[0]]:
@@ -93,7 +93,7 @@ def condition_template(context: Context, event: Event, node: ast.expr, holes: di
         if context.refers(node.func, "torch.equal") and len(node.args) == 2:
             return f"({hole(holes, node.args[0])} == {hole(holes, node.args[1])}).all()"
     value = event.value_of(node)
-    if not value.on_device or value.rank not in (None, 0):
+    if not value.on_device or value.rank not in (None, 0) or not is_shown(context, event, node):
         return None
     return hole(holes, node) if value.dtype == "bool" else f"{hole(holes, node)} != 0"
 
@@ -109,13 +109,16 @@ def asked_on_host(context: Context, event: Event, node: ast.expr) -> ast.expr | 
     return None
 
 
-def membership(event: Event, node: ast.Compare, holes: dict[str, ast.expr]) -> str | None:
+def membership(context: Context, event: Event, node: ast.Compare, holes: dict[str, ast.expr]) -> str | None:
     """`t in [1, 2]` of a tensor of no dimensions; `3 in ids`."""
     if len(node.ops) != 1:
         return None
     held, container = node.left, node.comparators[0]
     negated = "torch.logical_not({})" if isinstance(node.ops[0], ast.NotIn) else "{}"
-    if event.value_of(container).on_device:
+    asked = container if event.value_of(container).on_device else held
+    if not is_shown(context, event, asked):
+        return None
+    if asked is container:
         return negated.format(f"({hole(holes, container)} == {hole(holes, held)}).any()")
     if not isinstance(container, (ast.List, ast.Tuple)) or not 1 <= len(container.elts) <= 4 or not event.value_of(held).on_device:
         return None

@@ -68,3 +68,21 @@ def is_number_or_tensor(event: Event, node: ast.AST) -> bool:
 
 def none_value(node: ast.AST) -> bool:
     return isinstance(node, ast.Constant) and not isinstance(node.value, (int, float))
+
+
+def is_shown(context: Context, event: Event, node: ast.expr, depth: int = 3) -> bool:
+    """Does the code show a tensor: is one made, or does a method or function of torch give it? A mere parameter may be a number."""
+    if event.value_of(node).certain:
+        return True
+    if isinstance(node, ast.Name) and depth:
+        values = [binding.value for binding in context.names.bindings(node)]
+        return bool(values) and all(value is not None and is_shown(context, event, value, depth - 1) for value in values)
+    if isinstance(node, ast.Call):
+        method = isinstance(node.func, ast.Attribute) and event.value_of(node).is_tensor
+        return method or any(name.startswith("torch.") for name in context.names.qualified(node.func))
+    if isinstance(node, (ast.BinOp, ast.Compare)):
+        parts = [node.left, node.right] if isinstance(node, ast.BinOp) else [node.left, *node.comparators]
+        return any(event.value_of(part).is_tensor and is_shown(context, event, part, depth) for part in parts)
+    if isinstance(node, (ast.UnaryOp, ast.Subscript)):
+        return is_shown(context, event, node.operand if isinstance(node, ast.UnaryOp) else node.value, depth)
+    return False

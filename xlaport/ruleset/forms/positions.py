@@ -45,7 +45,7 @@ def by_index(context: Context, event: Event, node: ast.Subscript) -> Fix | None:
 def is_read(context: Context, event: Event, index: ast.expr) -> bool:
     """`k = int(x.argmax())`: to be kept on the device where it is read, not to be sent back here."""
     bindings = context.names.bindings(index) if isinstance(index, ast.Name) else []
-    return any(isinstance(binding.value, ast.Call) and read_of(event, binding.value) is not None for binding in bindings)
+    return any(isinstance(binding.value, ast.Call) and read_of(context, event, binding.value) is not None for binding in bindings)
 
 
 def is_position(value: Value) -> bool:

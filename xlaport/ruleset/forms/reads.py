@@ -12,7 +12,7 @@ from xlaport.findings import Fix
 from xlaport.rewrite.ops import Op
 from xlaport.ruleset.api import Context
 from xlaport.ruleset.forms import branches
-from xlaport.ruleset.forms.common import code, is_cheap, is_pure, unsafe
+from xlaport.ruleset.forms.common import code, is_cheap, is_pure, is_shown, unsafe
 
 ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div)
 INVERSES = ("torch.inverse", "torch.linalg.inv")
@@ -63,6 +63,8 @@ def builtin_of_torch(context: Context, event: Event, call: ast.Call) -> Fix | No
     if not isinstance(call.func, ast.Name) or call.func.id not in {"min", "max", "any", "all"} or call.keywords:
         return None
     name, values = call.func.id, [event.value_of(argument) for argument in call.args]
+    if not all(is_shown(context, event, argument) for argument, value in zip(call.args, values) if value.is_tensor):
+        return None
     if len(values) == 1 and values[0].is_tensor and values[0].rank == 1:
         return unsafe(context.replace(call, f"{{x}}.{name}()", x=call.args[0]))
     if name not in {"min", "max"} or len(values) != 2 or not all(value.rank in {0, None} for value in values):
@@ -89,12 +91,8 @@ class Read:
     def template(self) -> str:
         return "{x}" if self.whole else "{x}.detach()"
 
-    @property
-    def builtin(self) -> str:
-        return "int" if self.whole else "float"
 
-
-def read_of(event: Event, call: ast.Call) -> Read | None:
+def read_of(context: Context, event: Event, call: ast.Call) -> Read | None:
     """`x.item()`, `float(x)`, `int(x)`, also with `.cpu()` or `.detach()` on the way."""
     if isinstance(call.func, ast.Attribute) and call.func.attr == "item" and not call.args:
         source = call.func.value
@@ -105,16 +103,17 @@ def read_of(event: Event, call: ast.Call) -> Read | None:
     while isinstance(source, ast.Call) and isinstance(source.func, ast.Attribute) and source.func.attr in {"cpu", "detach", "item"} and not source.args:
         source = source.func.value
     value = event.value_of(source)
-    if not value.is_tensor or value.rank not in (0, None):
+    is_builtin = isinstance(call.func, ast.Name)
+    if not value.is_tensor or value.rank not in (0, None) or is_builtin and not is_shown(context, event, source):
         return None
     whole = value.dtype in {"int", "bool"}
-    is_cut_off = isinstance(call.func, ast.Name) and call.func.id == ("float" if whole else "int")
+    is_cut_off = is_builtin and call.func.id == ("float" if whole else "int")
     return None if is_cut_off else Read(source, whole)
 
 
 def operand(context: Context, event: Event, call: ast.Call) -> Fix | None:
     """`x / y.max().item()`, also through a name: the other side is a tensor, so a tensor does as well."""
-    read = read_of(event, call)
+    read = read_of(context, event, call)
     if read is None:
         return None
     places = named_places(context, call) if isinstance(call.parent, ast.Assign) else [call]
@@ -145,7 +144,7 @@ def takes_tensor(event: Event, place: ast.expr, read: Read) -> bool:
 
 def accumulated(context: Context, event: Event, call: ast.Call) -> Fix | None:
     """`total += loss.item()`: the sum stays on the device, and is read after the loop."""
-    read, statement = read_of(event, call), syntax.statement_of(call)
+    read, statement = read_of(context, event, call), syntax.statement_of(call)
     if read is None or not isinstance(statement, ast.AugAssign) or not isinstance(statement.op, (ast.Add, ast.Sub)):
         return None
     if not is_term(call, statement) or event.value_of(statement.target).sort is Sort.SEQUENCE:
@@ -153,7 +152,8 @@ def accumulated(context: Context, event: Event, call: ast.Call) -> Fix | None:
     ops = context.replace(call, read.template, x=read.source)
     if isinstance(statement.target, ast.Attribute) and is_cheap(statement.target):
         return unsafe(rebinding(context, statement, call, read))
-    rest = read_after_loop(context, statement, read) if isinstance(statement.target, ast.Name) else None
+    builtin = builtin_of(event, statement, call, read)
+    rest = read_after_loop(context, statement, builtin) if builtin and isinstance(statement.target, ast.Name) else None
     return unsafe([*ops, *rest]) if rest is not None else None
 
 
@@ -167,6 +167,20 @@ def is_term(call: ast.Call, statement: ast.AugAssign) -> bool:
     return False
 
 
+def builtin_of(event: Event, statement: ast.AugAssign, call: ast.Call, read: Read) -> str:
+    """What Python's sum was: `int` of whole numbers only; empty when that is not known."""
+    operations = [parent for parent in syntax.ancestors(call) if isinstance(parent, ast.BinOp)]
+    if not read.whole or any(isinstance(operation.op, ast.Div) for operation in operations):
+        return "float"
+    others = [part for operation in operations for part in (operation.left, operation.right) if not contains(part, call)]
+    dtypes = {event.value_of(part).dtype for part in (statement.target, *others)}
+    return "float" if "float" in dtypes else "int" if dtypes <= {"int", "bool"} else ""
+
+
+def contains(node: ast.AST, inner: ast.AST) -> bool:
+    return any(part is inner for part in ast.walk(node))
+
+
 def rebinding(context: Context, statement: ast.AugAssign, call: ast.Call, read: Read) -> list[Op]:
     """A new tensor each time: who was handed the old sum keeps it."""
     target, sign = code(statement.target), "+" if isinstance(statement.op, ast.Add) else "-"
@@ -176,7 +190,7 @@ def rebinding(context: Context, statement: ast.AugAssign, call: ast.Call, read: 
     return [*inner, *context.replace_statement(statement, f"{target} = {target} {sign} {{v}}", v=statement.value)]
 
 
-def read_after_loop(context: Context, statement: ast.AugAssign, read: Read) -> list[Op] | None:
+def read_after_loop(context: Context, statement: ast.AugAssign, builtin: str) -> list[Op] | None:
     """`total = float(total)` after the loop; reads in the loop, which only some rounds may do, are spelled out."""
     loop = next(syntax.enclosing_loops(statement), None)
     if loop is None or loop.orelse:
@@ -188,8 +202,8 @@ def read_after_loop(context: Context, statement: ast.AugAssign, read: Read) -> l
     ]
     if any(not is_in_some_rounds(node, loop) or context.facts.in_fstring.get(id(node)) is not None for node in inside):
         return None
-    ops = [op for node in inside for op in context.replace(node, f"{read.builtin}({name})")]
-    return [*ops, *context.insert(loop, "after", f"{name} = {read.builtin}({name})")]
+    ops = [op for node in inside for op in context.replace(node, f"{builtin}({name})")]
+    return [*ops, *context.insert(loop, "after", f"{name} = {builtin}({name})")]
 
 
 def is_in_some_rounds(node: ast.AST, loop: ast.AST) -> bool:
