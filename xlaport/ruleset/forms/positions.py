@@ -53,13 +53,13 @@ def is_position(value: Value) -> bool:
 
 
 def by_window(context: Context, event: Event, node: ast.Subscript, window: ast.Slice, dim: int) -> Fix | None:
-    """The length is written as `i + n`, and stays a shape."""
+    """The length is written as `i + n`, and stays a shape. A Python `i` would be a constant where it is 0 or 1: two more graphs."""
     lower, upper = window.lower, window.upper
     if window.step is not None or lower is None or not isinstance(upper, ast.BinOp) or not isinstance(upper.op, ast.Add):
         return None
     if code(upper.left) != code(lower) or not is_pure(context, event, lower) or not is_pure(context, event, upper.right):
         return None
-    template = f"{{x}}.index_select({dim}, torch.arange({{n}}, device={{x}}.device) + {{i}})"
+    template = f"{{x}}.index_select({dim}, torch.arange({{n}}, device={{x}}.device) + torch.tensor([{{i}}]).to({{x}}.device))"
     return unsafe(context.replace(node, template, x=node.value, n=upper.right, i=lower))
 
 
