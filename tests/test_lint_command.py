@@ -192,6 +192,44 @@ def test_bad_settings(here, capsys, table, said):
     assert said in capsys.readouterr().err
 
 
+# -- what a named file imports
+
+
+NET = "import torch\n\nnet = torch.nn.Linear(1, 1).to('xla')\n"
+STEP = program("""
+    import torch
+    from pkg.net import net
+
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for x in range(3):
+        net(x).backward()
+        optimizer.step()
+    """)
+"""Whether its step needs an end depends on the device that another file names."""
+
+
+@pytest.mark.parametrize("named", ["pkg/train.py", "pkg"])
+@pytest.mark.parametrize("home", ["", "[tool.xlaport]\n", ".git"])
+def test_a_file_is_seen_with_what_it_imports(here, capsys, named, home):
+    """The verdict on a file does not depend on whether it or its folder is named, as far as imports tell."""
+    write(here, pkg__net=NET, pkg__train=STEP)
+    (here / "pkg" / "__init__.py").touch()
+    if home == ".git":
+        subprocess.run(["git", "init", "-q"], cwd=here, check=True)
+    elif home:
+        (here / "pyproject.toml").write_text(home)
+    assert codes(capsys, named, "--select", "XP201") == ["XP201"]
+    write(here, pkg__net=NET.replace(".to('xla')", ""))
+    assert codes(capsys, named, "--select", "XP201") == []
+
+
+def test_what_is_imported_is_not_reported_itself(here, capsys):
+    write(here, net=CUDA, train="from net import x\nimport missing, net\nfrom . import nothing\n")
+    assert codes(capsys, "train.py") == []
+    run("train.py", "--fix")
+    assert (here / "net.py").read_text() == CUDA
+
+
 # -- comments
 
 

@@ -126,7 +126,7 @@ def test_an_answer_that_is_kept_needs_no_analysis(here):
 @pytest.fixture
 def project(here) -> Path:
     """Files that need one another, of different lengths."""
-    write(here, pkg____init__="", pkg__net="import torch\n\ndef build():\n    return torch.nn.Linear(1, 1)\n")
+    write(here, pkg__net="import torch\n\ndef build():\n    return torch.nn.Linear(1, 1)\n")
     for number in range(20):
         write(here, **{f"pkg__m{number:02}": "import torch\nfrom pkg.net import build\n" + "x = build().cuda()\n" * (number + 1)})
     write(here, pkg__broken="def f(:\n", train=CUDA)

@@ -19,6 +19,7 @@ from xlaport.analysis.links import Links, Mentions, Numbered, Words, closure
 from xlaport.analysis.names import Names, bind, canonical
 from xlaport.analysis.text import exact_words, vocabulary, words_of
 from xlaport.analysis.values import TOO_DEEP, Inference, Values
+from xlaport.imports import imported_names, relative_to_absolute
 from xlaport.source import SourceFile
 
 KEPT_TEXT = 1_500_000
@@ -30,7 +31,6 @@ LIBCST_SHARE = 7
 LONG = 50_000
 """Characters of a file whose trees are worth a collection."""
 
-IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import[ \t]+(.+)|import[ \t]+([\w., \t]+))", re.MULTILINE)
 STAR_IMPORT = re.compile(r"^[ \t]*from[ \t]+([.\w]+)[ \t]+import[ \t]*\(?[ \t]*\*", re.MULTILINE)
 DEFINITION = re.compile(r"^([ \t]*)(?:async[ \t]+)?def[ \t]+(\w+)", re.MULTILINE)
 STARRED_LIBRARIES = ("torch", "torch.nn", "torch.nn.functional", "torch.optim", "torch.utils.data", "torch.distributed")
@@ -318,19 +318,10 @@ class Project:
         return Links(self.files, {source.path: set(self._imported(source.path, source.text)) for source in python})
 
     def _imported(self, path: Path, text: str) -> Iterator[Path]:
-        package = self.package(path)
-        for match in IMPORT.finditer(text):
-            base, names, plain = match.groups()
-            if plain:
-                candidates = [name.split(" as ")[0].strip() for name in plain.split(",")]
-            else:
-                base = relative_to_absolute(base, package)
-                listed = [name.split(" as ")[0].strip(" ()\\") for name in names.split(",")]
-                candidates = [base, *(f"{base}.{name}" for name in listed if name.isidentifier())]
-            for name in candidates:
-                found = self.find(name, path) if name else None
-                if found:
-                    yield found[0]
+        for name in imported_names(text, self.package(path)):
+            found = self.find(name, path)
+            if found:
+                yield found[0]
 
     # -- what a program's texts mention
 
@@ -490,13 +481,3 @@ def is_exported(library: str, name: str) -> bool:
 
 def star_source(node: ast.ImportFrom, package: str) -> str:
     return relative_to_absolute("." * node.level + (node.module or ""), package)
-
-
-def relative_to_absolute(dotted: str, package: str) -> str:
-    level = len(dotted) - len(dotted.lstrip("."))
-    if not level:
-        return dotted
-    parts = package.split(".") if package else []
-    kept = parts[: len(parts) - (level - 1)] if level > 1 else parts
-    rest = dotted[level:]
-    return ".".join([*kept, *([rest] if rest else [])])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
@@ -104,7 +104,8 @@ def diagnostics(asked: Question) -> list[Diagnostic]:
 
 def cache_key(asked: Question) -> str:
     gathered, options = asked.gathered, asked.options
-    named = ((str(path), baseline.shown(path), raw) for path, raw in gathered.contents.items())
+    named = [(str(path), baseline.shown(path), raw) for path, raw in gathered.contents.items()]
+    named += [(str(path), "", raw) for path, raw in gathered.context.items()]
     rules = [*map(Path, gathered.settings.extend_rules), *options.python_rules]
     words = (gathered.settings, gathered.base, gathered.root, [files.absolute(path) for path in options.python_rules], options.output_format in CONCRETE)
     return cache.key(((f"{path}\n{name}", raw) for path, name, raw in named), repr(words), rule_files(rules))
@@ -122,10 +123,14 @@ def look(asked: Question) -> list[Diagnostic]:
 
     sources, unread = asked.gathered.decoded()
     linter = linter_for(asked)
-    found = check(linter, Project(asked.gathered.root, sources), list(sources), asked.options.jobs)
+    found = check(linter, Project(asked.gathered.root, sources), looked_at(asked, sources), asked.options.jobs)
     if linter.settings.selects("XP001"):
         found += [undecodable(baseline.shown(path), reason) for path, reason in unread.items()]
     return sorted(found, key=lambda item: (item.file, item.line, item.column, item.code)) if unread else found
+
+
+def looked_at(asked: Question, sources: Iterable[Path]) -> list[Path]:
+    return [path for path in sources if path in asked.gathered.contents]
 
 
 def linter_for(asked: Question):
@@ -152,7 +157,7 @@ def fix(asked: Question) -> int:
 
     sources, _ = asked.gathered.decoded()
     project = Project(asked.gathered.root, sources)
-    changes = fixes.fix(linter_for(asked), project, list(sources), asked.options.unsafe_fixes, asked.baseline)
+    changes = fixes.fix(linter_for(asked), project, looked_at(asked, sources), asked.options.unsafe_fixes, asked.baseline)
     changed = {path: change for path, change in changes.items() if not change.refused}
     failures = [f"{change.before.name}: not rewritten: {change.refused}" for change in changes.values() if change.refused]
     if asked.options.diff:

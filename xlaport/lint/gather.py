@@ -7,28 +7,36 @@ from pathlib import Path
 
 from xlaport import config, files
 from xlaport.baseline import shown
+from xlaport.imports import read_imported
 from xlaport.source import SourceFile, Undecodable
+
+CONTEXT = 24
+"""Files read for what they say of the named ones: as many as the analysis consults for one file."""
 
 
 @dataclass(frozen=True)
 class Gathered:
-    """`contents` are in the order of their paths. `base` is the folder of the settings; `notes` and `failures` are for the user."""
+    """`contents` are in the order of their paths. `base` is the folder of the settings; `notes` and `failures` are for the user.
+
+    `context`: files that those named one by one import. They are not looked at, and say what a value of the others is.
+    """
 
     root: Path
     base: Path
     settings: config.Settings
     contents: dict[Path, bytes]
+    context: dict[Path, bytes]
     notes: tuple[str, ...] = ()
     failures: tuple[str, ...] = ()
 
     def decoded(self) -> tuple[dict[Path, SourceFile], dict[Path, str]]:
-        """Sources, and why others are not text."""
+        """Sources, those of the context among them, and why others are not text."""
         sources, undecodable = {}, {}
-        for path, raw in self.contents.items():
+        for path, raw in [*self.contents.items(), *self.context.items()]:
             try:
                 sources[path] = SourceFile.from_bytes(path, shown(path), raw)
             except Undecodable as error:
-                undecodable[path] = str(error)
+                undecodable |= {path: str(error)} if path in self.contents else {}
         return sources, undecodable
 
 
@@ -46,7 +54,18 @@ def from_paths(paths: list[Path]) -> Gathered:
             contents[path] = path.read_bytes()
         except OSError as error:
             failures.append(f"{shown(path)}: cannot be read: {(error.strerror or str(error)).lower()}")
-    return Gathered(tree.root, base, settings, contents, tuple(skipped(paths, tree)), tuple(failures))
+    root = project_root(base)
+    context = read_imported({path: raw for path, raw in contents.items() if path in named}, root, CONTEXT)
+    others = {path: raw for path, raw in context.items() if path not in contents}
+    return Gathered(root, base, settings, contents, others, tuple(skipped(paths, tree)), tuple(failures))
+
+
+def project_root(base: Path) -> Path:
+    """From where absolute imports are looked for: the top of the work tree, or what is above the packages a folder is in."""
+    top = files.work_tree(base)
+    if top is not None and base.is_relative_to(top):
+        return top
+    return next(folder for folder in (base, *base.parents) if not (folder / "__init__.py").exists())
 
 
 def skipped(paths: list[Path], tree: files.Tree) -> list[str]:
@@ -60,8 +79,9 @@ def from_text(raw: bytes, name: Path) -> Gathered:
     """One file of that name, as an editor hands it over."""
     path = files.absolute(name)
     settings, base = settings_for(path.parent)
-    excluded = settings.excludes(path.relative_to(base).as_posix())
-    return Gathered(path.parent, base, settings, {} if excluded else {path: raw})
+    contents = {} if settings.excludes(path.relative_to(base).as_posix()) else {path: raw}
+    root = project_root(base)
+    return Gathered(root, base, settings, contents, read_imported(contents, root, CONTEXT))
 
 
 def settings_for(root: Path) -> tuple[config.Settings, Path]:
