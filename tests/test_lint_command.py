@@ -373,7 +373,7 @@ def test_edits_of_json_are_what_fix_does(here, capsys):
 
 
 def edited(text: str, edits: list[dict]) -> str:
-    starts = [0, *(found.end() for found in re.finditer("\n", text))]
+    starts = [0, *(found.end() for found in re.finditer("\r\n|\r|\n", text))]
     for edit in sorted(edits, key=lambda edit: (edit["line"], edit["column"]), reverse=True):
         first = starts[edit["line"] - 1] + edit["column"] - 1
         last = starts[edit["end_line"] - 1] + edit["end_column"] - 1

@@ -9,6 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 
 import pytest
+from hypothesis import given, strategies as st
 
 from xlaport.diagnostics import Diagnostic, LintReport, Repair, TextEdit, from_json, to_json
 from xlaport.lint.edits import replacements
@@ -127,6 +128,11 @@ def test_text_says_how_a_fix_is_made():
 def test_replacements_turn_one_text_into_the_other(before, after):
     found = list(replacements(before, after))
     assert edited(before, [vars(edit) for edit in found]) == after
+
+
+@given(st.text("ab\n\ré\x0c", max_size=12), st.text("ab\n\ré\x0c", max_size=12))
+def test_replacements_of_any_text(before, after):
+    assert edited(before, [vars(edit) for edit in replacements(before, after)]) == after
 
 
 def test_replacements_are_small():

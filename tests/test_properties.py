@@ -9,7 +9,12 @@ from collections import Counter
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support import MAIN, change, changes, findings, migrated
+from support import MAIN, ROOT, change, changes, findings, migrated, project
+
+from xlaport.baseline import Baseline
+from xlaport.config import Settings
+from xlaport.lint import fixes
+from xlaport.lint.check import Linter
 
 CHECK = settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 
@@ -304,3 +309,18 @@ def test_line_ends_indentation_and_marks_do_not_matter(idioms, header, final):
     assert change(b"\xef\xbb\xbf" + text.encode()).after.raw == b"\xef\xbb\xbf" + done.encode()
     latin = "# coding: latin-1\n# é\n"
     assert change((latin + text).encode("latin-1")).after.raw == (latin + done).encode("latin-1")
+
+
+@CHECK
+@given(st.lists(st.sampled_from(IDIOMS + FILLERS), max_size=8), headers, st.sampled_from(["", "  # xlaport: ignore", "  # xlaport: ignore[XP104, XP121]"]))
+def test_lint_fixes_all_that_it_says_it_fixes(pieces, header, comment):
+    """Rules fail nowhere (`conftest.py` lets them raise), and what `--fix` makes has nothing for `--fix` to do."""
+    text = source(pieces, header).replace("\n", f"{comment}\n", 1)
+    made = project(text)
+    linter = Linter(Settings(), ROOT)
+    fixes.fix(linter, made, [ROOT / MAIN], unsafe=True, baseline=Baseline())
+    once = made.sources[ROOT / MAIN].text
+    ast.parse(once)
+    again = project(once)
+    assert not fixes.fix(linter, again, [ROOT / MAIN], unsafe=True, baseline=Baseline())
+    assert all(found.fix is None or found.fix.applicability == "required" for found in linter.diagnostics(again, ROOT / MAIN))
