@@ -32,8 +32,7 @@ def findings(module: Module, known: list[Finding]) -> Iterator[Finding]:
 
     A finding of several lines names its first; words on the others belong to it, and are listed as kept.
     """
-    text = module.source.text.lower()
-    if not any(word in text for word in WORDS.pattern.split("|")):
+    if not module.values.project.says(module.source.path, WORDS):
         return
     named = {f.location.line for f in known}
     within = {line for f in known for line in range(f.location.line, f.location.end_line + 1)}

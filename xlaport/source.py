@@ -6,7 +6,7 @@ import codecs
 import io
 import tokenize
 from bisect import bisect_right
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -22,15 +22,24 @@ class SourceFile:
     """One file of the run.
 
     `name` is the path shown to the user, with forward slashes, relative to what was asked for.
-    `text` has no BOM and keeps every newline as it is in the file.
+    `text` has no BOM and keeps every newline as it is in the file. `raw` is made from it: both would take twice the memory.
     """
 
     path: Path
     name: str
-    raw: bytes = field(repr=False)
     text: str = field(repr=False)
     encoding: str = "utf-8"
     has_bom: bool = False
+    as_read: bytes | None = field(default=None, repr=False)
+    """The bytes, of the rare file whose text does not give them back."""
+
+    @property
+    def raw(self) -> bytes:
+        return self._encoded if self.as_read is None else self.as_read
+
+    @property
+    def _encoded(self) -> bytes:
+        return (BOM if self.has_bom else b"") + self.text.encode(self.encoding)
 
     @classmethod
     def from_bytes(cls, path: Path, name: str, raw: bytes) -> SourceFile:
@@ -44,7 +53,7 @@ class SourceFile:
             raise Undecodable(f"unknown encoding: {error}") from None
         except UnicodeDecodeError as error:
             raise Undecodable(f"not {error.encoding} text at byte {error.start}") from None
-        return cls(path, name, raw, text, encoding, has_bom)
+        return cls(path, name, text, encoding, has_bom).with_bytes(raw)
 
     @classmethod
     def from_any_bytes(cls, path: Path, name: str, raw: bytes) -> SourceFile:
@@ -56,12 +65,18 @@ class SourceFile:
         try:
             return cls.from_bytes(path, name, raw)
         except Undecodable:
-            return cls(path, name, raw, raw.decode("latin-1"), "latin-1")
+            return cls(path, name, raw.decode("latin-1"), "latin-1")
+
+    def with_bytes(self, raw: bytes) -> SourceFile:
+        """The same file where its text gives these bytes back, else with them."""
+        try:
+            return self if self._encoded == raw else replace(self, as_read=raw)
+        except UnicodeEncodeError:
+            return replace(self, as_read=raw)
 
     def with_text(self, text: str) -> SourceFile:
         """The same file with other text, encoded as the original was."""
-        raw = (BOM if self.has_bom else b"") + text.encode(self.encoding)
-        return SourceFile(self.path, self.name, raw, text, self.encoding, self.has_bom)
+        return SourceFile(self.path, self.name, text, self.encoding, self.has_bom)
 
     @cached_property
     def _utf8(self) -> bytes:

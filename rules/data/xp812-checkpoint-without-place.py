@@ -8,7 +8,7 @@ from xlaport.ruleset.api import Context, syntax
 
 
 def check(context: Context):
-    if not context.on_device or not DEVICE_WORDS.search(context.module.source.text):
+    if not context.on_device or not context.project.mentions(context.module.source.path, DEVICE_WORDS):
         return
     for call in context.calls("torch.load"):
         if not is_without_place(call) or syntax.is_dead(call):

@@ -13,7 +13,7 @@ EXCHANGES = (
 
 
 def check(context: Context):
-    if not context.on_device or not DEVICE_WORDS.search(context.module.source.text):
+    if not context.on_device or not context.project.mentions(context.module.source.path, DEVICE_WORDS):
         return  # tensors of a file that never speaks of a device are taken for the host's
     seen: set[ast.stmt] = set()
     for node in context.facts.of(ast.Attribute):

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from xlaport.analysis.project import Module
+from xlaport.analysis.values import guess_by_name, last_name
 from xlaport.ruleset.api import Context, Kind, syntax
 
 PARAMETERS = frozenset({"parameters", "named_parameters"})
@@ -76,9 +77,15 @@ def is_module_move(context: Context, call: ast.Call) -> bool:
     if not isinstance(func, ast.Attribute) or func.attr not in {"cuda", "to"} or context.names.qualified(func):
         return False
     arguments = [*call.args[:1], *(k.value for k in call.keywords if k.arg == "device")]
-    if func.attr == "to" and all(context.values.kind(argument) & Kind.DTYPE for argument in arguments):
+    if func.attr == "to" and all(is_dtype(context, argument) for argument in arguments):
         return False
     return is_module(context, func.value)
+
+
+def is_dtype(context: Context, node: ast.expr) -> bool:
+    """By its name where that tells: which callers pass a `device` may take many other files."""
+    named = guess_by_name(last_name(node)) & (Kind.DEVICE | Kind.DTYPE)
+    return Kind.DTYPE in (named or context.values.kind(node))
 
 
 def is_module(context: Context, node: ast.expr) -> bool:

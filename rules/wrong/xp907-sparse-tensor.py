@@ -32,7 +32,9 @@ def moves_sparse(context: Context, call: ast.Call) -> bool:
 
 
 def says_sparse(context: Context) -> bool:
-    return context.project.program_mentions(context.module.source.path, SPARSE)
+    """Here, or in a file that this one imports or is imported by."""
+    path = context.module.source.path
+    return context.project.any_mentions(context.project.links.neighbours(path), SPARSE)
 
 
 def is_sparse(context: Context, call: ast.Call) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cached_property
 
 from xlaport.analysis.facts import FUNCTIONS, enclosing
 from xlaport.analysis.names import Binding
@@ -144,8 +145,11 @@ class Written:
     def __init__(self, module: Module, project: Project):
         self.module = module
         self.project = project
-        self.near_device = speaks_of_device(module.source.text)
+
+    @cached_property
+    def near_device(self) -> bool:
         """A tensor of a file that never speaks of a device is taken for one of the host."""
+        return speaks_of_device(self.module.source.text)
 
     def holds_tensors(self, node: ast.expr, depth: int = 0) -> bool | None:
         """Can it hold tensors of the device? None when nothing is known."""

@@ -13,6 +13,7 @@ FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 LoopNode = ast.For | ast.AsyncFor | ast.While
 SCOPES = (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+LEAVES = frozenset({ast.Name, ast.Constant, ast.alias})
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
 
@@ -29,10 +30,10 @@ class ModuleFacts:
     in_fstring: dict[int, ast.JoinedStr] = field(repr=False)
 
     def take_apart(self) -> None:
-        """Cut the links from children to parents: without cycles the tree goes as soon as nothing holds it."""
-        for nodes in self.nodes.values():
-            for node in nodes:
-                node.parent = None
+        """Empty the nodes that have children, which know their parents: without cycles the tree goes as soon as nothing holds it."""
+        for kind, nodes in self.nodes.items():
+            for node in nodes if kind not in LEAVES else ():
+                node.__dict__.clear()
 
     def of(self, *kinds: type) -> Iterator[ast.AST]:
         for kind in kinds:

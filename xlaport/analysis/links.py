@@ -6,6 +6,7 @@ they take half of one.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -66,6 +67,11 @@ class Links:
     def named_by(self, path: Path) -> int:
         """Files that name one in their own import statements."""
         return self._above[self.files.number[path]]
+
+    def neighbours(self, path: Path) -> int:
+        """A file with those it names in its own import statements, and those that name it."""
+        number = self.files.number[path]
+        return 1 << number | self._below[number] | self._above[number]
 
     def imported_by(self, path: Path) -> int:
         """Files `path` imports, directly or through others."""
@@ -163,6 +169,14 @@ class Words:
             for part in parts:
                 having &= self.having_part(part)
             found |= having
+        return found
+
+    def matching(self, pattern: re.Pattern[str]) -> int:
+        """Files with a word that matches."""
+        found = 0
+        for word, mask in self._masks.items():
+            if pattern.search(word):
+                found |= mask
         return found
 
     def having_part(self, part: str) -> int:

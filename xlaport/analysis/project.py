@@ -17,7 +17,7 @@ from xlaport.analysis.build import Unparsable, build
 from xlaport.analysis.facts import FUNCTIONS, FunctionNode, ModuleFacts
 from xlaport.analysis.links import Links, Mentions, Numbered, Words, closure
 from xlaport.analysis.names import Names, bind, canonical
-from xlaport.analysis.text import exact_words, vocabulary, words_of
+from xlaport.analysis.text import exact_words, is_any_case, vocabulary, words_of
 from xlaport.analysis.values import TOO_DEEP, Inference, Values
 from xlaport.imports import imported_names, relative_to_absolute
 from xlaport.source import SourceFile
@@ -353,9 +353,14 @@ class Project:
     def _having_words_of(self, pattern: re.Pattern[str]) -> tuple[int, bool]:
         """Files, as they were first read, that may match; and whether all of them do."""
         if pattern not in self._candidates:
-            exact = exact_words(pattern)
-            self._candidates[pattern] = (self._words.any(*exact), True) if exact else (self._words.any_of_parts(words_of(pattern)), False)
+            self._candidates[pattern] = self._ask_words(pattern)
         return self._candidates[pattern]
+
+    def _ask_words(self, pattern: re.Pattern[str]) -> tuple[int, bool]:
+        if is_any_case(pattern):
+            return self._words.matching(pattern), True
+        exact = exact_words(pattern)
+        return (self._words.any(*exact), True) if exact else (self._words.any_of_parts(words_of(pattern)), False)
 
     def importers(self, path: Path) -> list[Path]:
         """Files that import `path`, directly or through others."""

@@ -40,6 +40,11 @@ def exact_words(pattern: re.Pattern[str]) -> tuple[list[str], list[str]] | None:
     return whole, [branch for branch in branches if PLAIN.fullmatch(branch)]
 
 
+def is_any_case(pattern: re.Pattern[str]) -> bool:
+    """Parts of words and nothing else, in any case: each word tells whether it matches."""
+    return bool(pattern.flags & re.IGNORECASE) and re.fullmatch(r"[\w|]+", pattern.pattern.removeprefix("(?i)")) is not None
+
+
 def alternatives(tokens: list[str]) -> list[str]:
     """One word for each alternative of a pattern; empty when one of them has none."""
     found: list[str] = []
