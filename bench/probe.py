@@ -4,13 +4,14 @@ Reads XLAPORT_PROBE, a JSON object: `out` (the file to write), `threads` (CPU th
 or null: relative noise of 1e-7 on every parameter when its optimizer is made). Writes, when the driver exits:
 `changed` and `parameters` (tensors that optimizers hold: how many differ from their first value, how many there are),
 `scales` (the factor a GradScaler put on each recorded loss, 1 without one) and `random_ops` (XLA ops that drew random
-numbers on the device, with calls) and `executions` (graphs run). Values stay on their device until the end, so nothing here adds an execution; the
+numbers on the device, with calls) `executions` (graphs run) and `frames` (file and line of the failure, if it failed). Values stay on their device until the end, so nothing here adds an execution; the
 copies of the first values are outputs of the first graph.
 """
 
 import json
 import os
 import sys
+import traceback
 
 import torch
 
@@ -21,6 +22,7 @@ RANDOM = frozenset(
     " rand randint randn random_ randperm rrelu_with_noise rrelu_with_noise_ uniform_".split()
 )
 FIRST: list[tuple[torch.Tensor, torch.Tensor]] = []
+FRAMES: list[tuple[str, int]] = []
 SCALES: list[torch.Tensor | None] = []
 
 
@@ -96,6 +98,17 @@ def changed(parameter: torch.Tensor, first: torch.Tensor) -> bool:
     return not torch.equal(local(parameter.detach()).cpu(), first.cpu())
 
 
+def watch_failures() -> None:
+    """The driver keeps the end of a traceback only, and asks `traceback` for it: the frames are taken then."""
+    shown = traceback.format_exc
+
+    def format_exc(*args, **kwargs):
+        FRAMES.extend((frame.filename, frame.lineno) for frame in traceback.extract_tb(sys.exc_info()[2]))
+        return shown(*args, **kwargs)
+
+    traceback.format_exc = format_exc
+
+
 def report_at_exit() -> None:
     leave, owner = os._exit, os.getpid()
 
@@ -108,6 +121,7 @@ def report_at_exit() -> None:
                 "scales": [1.0 if scale is None else float(scale) for scale in SCALES],
                 "random_ops": drawn,
                 "executions": executed,
+                "frames": FRAMES,
             }
             with open(SETTINGS["out"], "w", encoding="utf-8") as stream:
                 json.dump(result, stream)
@@ -119,4 +133,5 @@ def report_at_exit() -> None:
 torch.set_num_threads(SETTINGS["threads"])
 watch_parameters()
 watch_scales()
+watch_failures()
 report_at_exit()

@@ -215,8 +215,7 @@ def has_no_losses(result: Result) -> bool:
 
 def failure_named(result: Result) -> bool:
     """Whether a line of the traceback inside the port is one its report names."""
-    frames = re.findall(r'File "([^"\n]+)", line (\d+)', result.xla.log)
-    return any(named(result, file, int(line)) for file, line in frames)
+    return any(named(result, file, line) for file, line in result.xla.frames)
 
 
 def named(result: Result, file: str, line: int) -> bool:

@@ -58,6 +58,8 @@ class Run:
     random_ops: dict[str, int] = field(default_factory=dict)
     compilations: tuple[Compilation, ...] = ()
     log: str = ""
+    frames: tuple[tuple[str, int], ...] = ()
+    """(file, line) of the failure, outermost first."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +151,8 @@ def read(written: dict[str, Path]) -> Run:
         fallbacks=driver.get("aten_fallbacks", {}),
         random_ops=probe.get("random_ops", {}),
         compilations=compilations(text(written["compilations"])),
-        log=text(written["log"]) + driver["err"],
+        log=text(written["log"]),
+        frames=tuple((file, line) for file, line in probe.get("frames", ())),
     )
 
 
