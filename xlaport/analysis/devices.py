@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from xlaport.analysis.facts import block_of, enclosing_function, is_docstring
+from xlaport.analysis.facts import ancestors, block_of, enclosing_function, is_docstring
 from xlaport.analysis.folding import fold, outermost_condition
 from xlaport.analysis.project import Module, Project
 from xlaport.analysis.values import NUMBER, PLACE, Kind, constant, default_of, last_name
@@ -189,8 +189,9 @@ def runs_before_workers(node: ast.AST, module: Module, project: Project) -> bool
     if not starts_processes(module, project):
         return False
     function = enclosing_function(node)
+    started = module.values.calls_by_last_name
     return function is None or any(
-        isinstance(call, ast.Call) and last_name(call.func) in {"spawn", "launch"} for call in ast.walk(function)
+        function in ancestors(call) for name in ("spawn", "launch") for call in started.get(name, ())
     )
 
 

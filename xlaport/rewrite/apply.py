@@ -8,11 +8,10 @@ as a whole fix, never guessed.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import libcst as cst
-from libcst.metadata import CodeSpan
 
 from xlaport.analysis.build import Unparsable
 from xlaport.analysis.build import parse as parse_python
@@ -22,7 +21,7 @@ from xlaport.rewrite.ops import (
     AddPrelude, AddWithItem, EditCall, EnsureImport, InsertStatement, Op, RemoveDecorator, RemoveImportedName, RemoveStatement,
     RemoveWithItem, ReplaceExpr, ReplaceStatement, Span, UnwrapBlock, WrapExpr,
 )
-from xlaport.rewrite.spans import Located, locate, printed
+from xlaport.rewrite.spans import Located, locate, print_module
 
 STATEMENT_OPS = (RemoveStatement, ReplaceStatement, InsertStatement, UnwrapBlock, RemoveWithItem, AddWithItem, RemoveImportedName)
 
@@ -57,8 +56,11 @@ def apply_each(text: str, fixes: list[tuple[Op, ...]], known_imports: dict[str, 
 
 
 def opened(text: str, fixes: list[tuple[Op, ...]]) -> tuple[cst.Module, Located]:
-    module, positions = parse(text)
-    return module, locate(module, text, positions, {span for fix in fixes for op in fix for span in spans_of(op)})
+    module = parse(text)
+    located = locate(module, text, {span for fix in fixes for op in fix for span in spans_of(op)})
+    if located.code != text:
+        raise NotRewritable("libcst does not reproduce it byte for byte (form feed or bare carriage return)")
+    return module, located
 
 
 def operated(module: cst.Module, located: Located, text: str, fixes: list[tuple[Op, ...]], known_imports: dict[str, str]) -> Applied:
@@ -68,20 +70,16 @@ def operated(module: cst.Module, located: Located, text: str, fixes: list[tuple[
     result = module.visit(_Surgeon(plan, located, module.config_for_parsing))
     wanted = [op.alias for fix in without_swallowed(accepted) for op in fix if isinstance(op, EnsureImport)]
     preludes = [op.code for fix in accepted for op in fix if isinstance(op, AddPrelude)]
-    new_text = imports.add(result, text, wanted, preludes, known_imports).code
+    new_text = print_module(imports.add(result, text, wanted, preludes, known_imports), located.pieces)
     check_parses(new_text)
     return Applied(new_text, refused | clashing)
 
 
-def parse(text: str) -> tuple[cst.Module, Mapping[cst.CSTNode, CodeSpan]]:
+def parse(text: str) -> cst.Module:
     try:
-        module = cst.parse_module(text)
+        return cst.parse_module(text)
     except (cst.ParserSyntaxError, RecursionError) as error:
         raise NotRewritable(f"libcst cannot parse it: {str(error).splitlines()[0]}") from None
-    code, positions = printed(module)
-    if code != text:
-        raise NotRewritable("libcst does not reproduce it byte for byte (form feed or bare carriage return)")
-    return module, positions
 
 
 def spans_of(op: Op) -> list[Span]:

@@ -28,30 +28,41 @@ class Located:
     around: set[int] = field(default_factory=set)
     """`id` of every node on the path from the module to a located node."""
 
+    pieces: dict[int, str] = field(default_factory=dict)
+    """`id` of each statement of the module itself, and of its header and footer -> its code."""
 
-def printed(module: cst.Module) -> tuple[str, Mapping[cst.CSTNode, CodeSpan]]:
-    """The code of a module and the byte span of each of its nodes, from one printing of it.
+    @property
+    def code(self) -> str:
+        return print_module(self.module, self.pieces)
 
-    `MetadataWrapper` would visit the tree once more for providers that are not asked for, and the check that
-    libcst reproduces the file would print it again: together two thirds of the time of a rewrite.
+
+def print_module(module: cst.Module, pieces: Mapping[int, str]) -> str:
+    """The code of a module. What `pieces` has (by `id` of the node) is not printed again: printing is half of a rewrite."""
+    nodes = (*module.header, *module.body, *module.footer)
+    code = "".join(pieces[id(node)] if id(node) in pieces else module.code_for_node(node) for node in nodes)
+    if module.has_trailing_newline:
+        return code or module.default_newline
+    return code.removesuffix("\n").removesuffix("\r") if code.endswith("\r\n") else code[:-1]
+
+
+def locate(module: cst.Module, text: str, wanted: Iterable[Span]) -> Located:
+    """Find the nodes of all wanted spans in one walk. What is not found is absent from the result.
+
+    Byte spans of nodes come from printing the statements that hold a wanted one. `MetadataWrapper` would print and
+    visit the whole tree for them.
     """
-    provider = ByteSpanPositionProvider()
-    state = SpanProvidingCodegenState(
-        default_indent=module.default_indent, default_newline=module.default_newline,
-        provider=provider, get_length=byte_length_in_utf8,
-    )
-    module._codegen(state)
-    return "".join(state.tokens), provider._computed
-
-
-def locate(module: cst.Module, text: str, positions: Mapping[cst.CSTNode, CodeSpan], wanted: Iterable[Span]) -> Located:
-    """Find the nodes of all wanted spans in one walk. What is not found is absent from the result."""
     outer = {Span(span.start, span.end): Span(span.start, span.end) for span in wanted}
     outer.update(inside_parentheses(text.encode("utf-8"), list(outer)))
     inner = [span for span in wanted if span.inner is not None]
     located = Located(module)
     starts = sorted(span.start for span in outer)
-    walk(module, positions, outer, starts, located, [])
+    at = 0
+    for node in (*module.header, *module.body, *module.footer):
+        piece = located.pieces[id(node)] = module.code_for_node(node)
+        end = at + byte_length_in_utf8(piece)
+        if holds_any(at, end, starts):
+            walk(node, positions_in(node, module, at), outer, starts, located, [module])
+        at = end
     for span in inner:
         whole = located.expressions.get(Span(span.start, span.end))
         found = inside(whole, span.inner) if whole is not None else None
@@ -61,6 +72,17 @@ def locate(module: cst.Module, text: str, positions: Mapping[cst.CSTNode, CodeSp
             located.parents[node] = path[-2]
             located.around.update(map(id, path))
     return located
+
+
+def positions_in(node: cst.CSTNode, module: cst.Module, start: int) -> Mapping[cst.CSTNode, CodeSpan]:
+    """The byte span of each node of a statement that starts at this byte."""
+    provider = ByteSpanPositionProvider()
+    state = SpanProvidingCodegenState(
+        default_indent=module.default_indent, default_newline=module.default_newline,
+        provider=provider, get_length=byte_length_in_utf8, position=start,
+    )
+    node._codegen(state)
+    return provider._computed
 
 
 def walk(node, positions, wanted, starts, located: Located, path: list[cst.CSTNode]) -> None:
