@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 
 from xlaport.analysis.facts import FUNCTIONS, ancestors, enclosing_scope, is_called, is_dead, is_read
 from xlaport.analysis.training import contains
-from xlaport.analysis.flow.interpret import Interpreter
 from xlaport.findings import Confidence, Danger, Finding, Grade, Severity
 from xlaport.residue import WORDS
 from xlaport.ruleset.api import Context
@@ -85,6 +84,8 @@ def matched_references(built: Index, view: Context, context_for) -> Iterator[Fin
 def matched_events(built: Index, context_for) -> Iterator[Finding]:
     """What happens in the steps of a module, as findings of the rules for each kind of event."""
     view = context_for(None)
+    from xlaport.analysis.flow.interpret import Interpreter  # a third of the start, for `lint` alone
+
     for event in Interpreter(view.module, view.training).run():
         rule = built.events.get(event.kind.value)
         if rule is not None:
