@@ -313,8 +313,8 @@ def section(rows: Sequence[Row], options: argparse.Namespace) -> str:
         [
             f"## Real scripts after `xlaport migrate{flag}`",
             "",
-            f"`python bench/real_scripts.py{flag} --update-results ...`; {good} of {len(rows)} train on XLA:CPU as on the CPU,",
-            "or draw random numbers on the device, where losses cannot be compared. No hand edits. Losses are unscaled; Δ is the",
+            f"`python bench/real_scripts.py{flag} --update-results ...`; {good} of {len(rows)} train on XLA:CPU as on the CPU, draw random",
+            "numbers on the device (their losses cannot be compared), or are refused at the line beforehand. No hand edits. Losses are unscaled; Δ is the",
             "largest |xla - cpu| / max(|cpu|, running mean of |cpu|) over the recorded losses (differences below their rounding,",
             f"1e-6, count as none); the CPU's spread is the same over its own runs ({draws}).",
             f"Steps and parameters in parentheses: the original. Warm-up is the first {WARM_UP:.0%} of the steps.",
