@@ -53,6 +53,8 @@ def call_of(run: Interpreter, node: ast.Call, env: Environment) -> Value:
     if isinstance(func, ast.Name):
         if func.id in run.globals:
             return of_object(run, node, run.globals[func.id], given, env)
+        if func.id in env:
+            return called_by_name(run, node, given)
         return builtin(run, node, func.id, given, env)
     if isinstance(func, ast.Attribute):
         base = run.value(func.value, env)
@@ -562,7 +564,7 @@ def of_method(run: Interpreter, node: ast.Call, base: Value, name: str, given: G
         return mapping_method(base, name, given)
     if base.sort is Sort.TEXT:
         if name in {"format", "join"}:
-            for argument, value in zip(node.args, given.positional):
+            for value in given.values:
                 run.printed(node, value, f"`str.{name}`")
         return text(max([base.change, *(v.change for v in given.values)]))
     if base.sort in {Sort.MODULE, Sort.OBJECT} and name in {"to", "cuda", "train", "eval", "requires_grad_", "float", "half", "double"}:
@@ -744,6 +746,9 @@ def builtin(run: Interpreter, node: ast.Call, name: str, given: Given, env: Envi
     if name in {"min", "max", "sum", "abs", "pow"}:
         return folded(run, node, name, values, change)
     if name in {"str", "repr", "format"}:
+        for value in values:
+            if value.sort is Sort.OBJECT:
+                run.printed(node, value, f"`{name}()`")
         return text(change)
     if name in {"sorted", "list", "tuple", "reversed", "set"}:
         held = values[0] if values else None

@@ -515,6 +515,8 @@ class Interpreter:
         if base.is_tensor:
             return self.attribute_of_tensor(base, name)
         if base.sort is Sort.OBJECT and isinstance(base.node, ast.ClassDef):
+            if name == "__dict__":
+                return self.attributes_of(base.node)
             method = method_of(base.node, name, self.classes)
             if method is not None:
                 if is_property(method):
@@ -529,6 +531,13 @@ class Interpreter:
         if name in self.attributes:
             return self.attributes[name]
         return UNKNOWN.but(qualified="")
+
+    def attributes_of(self, owner: ast.ClassDef) -> Value:
+        """All that the methods of a class assign to `self`: a tensor if one of them is."""
+        names = {node.attr for node in ast.walk(owner) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)}
+        held = [self.attributes[name] for name in sorted(names) if name in self.attributes]
+        element = next((value for value in held if value.on_device), held[0] if held else None)
+        return Value(Sort.MAPPING, Place.HOST, True, element=element)
 
     def attribute_of_tensor(self, base: Value, name: str) -> Value:
         if name in {"shape"}:
@@ -569,7 +578,11 @@ class Interpreter:
             if inner.sort in {Sort.SEQUENCE, Sort.MAPPING}:
                 inner = element_of(inner)
             else:
-                return
+                break
+        if inner.sort is Sort.OBJECT and isinstance(inner.node, ast.ClassDef):
+            method = method_of(inner.node, "__str__", self.classes) or method_of(inner.node, "__repr__", self.classes)
+            if method is not None and method.args.args:
+                self.call_function(method, {method.args.args[0].arg: inner}, None)
 
     def of_Tuple(self, node: ast.Tuple, env: Environment) -> Value:
         if any(isinstance(part, ast.Starred) for part in node.elts):
