@@ -49,4 +49,5 @@ def in_place(context: Context, node: ast.expr, level: str):
         return None
     if context.refers(node, *OTHERS):
         return context.remove(statement)
-    return context.replace_statement(statement, f'torch_xla.backends.set_mat_mul_precision("{level}")')
+    code = f'torch_xla.backends.set_mat_mul_precision("{level}")'
+    return [*context.replace_statement(statement, code)[:1], *context.ensure("xla_backends")]  # `import torch_xla` does not bring it

@@ -15,6 +15,7 @@ IMPORTS = {
     "xp": "import torch_xla.debug.profiler as xp",
     "met": "import torch_xla.debug.metrics as met",
     "xla_backend": "import torch_xla.distributed.xla_backend",
+    "xla_backends": "import torch_xla.backends",
     "xla_checkpoint": "import torch_xla.utils.checkpoint",
     "contextlib": "import contextlib",
     "functools": "import functools",
