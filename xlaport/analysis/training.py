@@ -6,12 +6,16 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from xlaport.analysis.facts import (
     FUNCTIONS, LOOPS, SCOPES, LoopNode, ModuleFacts, ancestors, enclosing_function, enclosing_loops, is_dead,
 )
 from xlaport.analysis.names import Names
 from xlaport.analysis.values import Kind, Values, guess_by_name, last_name
+
+if TYPE_CHECKING:
+    from xlaport.analysis.project import Module
 
 OPTIMIZER_MEMBERS = frozenset({"zero_grad", "param_groups", "add_param_group"})
 FRAMEWORKS = ("accelerate.Accelerator", "lightning.", "pytorch_lightning.", "deepspeed.")
@@ -203,6 +207,14 @@ class Training:
             and next(enclosing_loops(node), None) is loop
             for statement in loop.body for node in ast.walk(statement)
         )
+
+
+def training_of(module: Module) -> Training:
+    """Loops and steps of a module, found once for all who ask."""
+    memo = module.values.memo
+    if Training not in memo:
+        memo[Training] = Training(module.facts, module.names, module.values)
+    return memo[Training]
 
 
 def imported_names(node: ast.Import | ast.ImportFrom) -> Iterator[str]:

@@ -12,7 +12,7 @@ from xlaport.analysis.facts import ModuleFacts
 from xlaport.analysis.names import Names
 from xlaport.analysis.project import Module, Project
 from xlaport.analysis.parallel import Mode, mode_of
-from xlaport.analysis.training import Training
+from xlaport.analysis.training import Training, training_of
 from xlaport.analysis.values import Kind, Values
 from xlaport.config import Settings
 from xlaport.findings import Confidence, Danger, Effect, Finding, Fix, Grade, Location, Severity
@@ -48,11 +48,8 @@ class Context:
 
     @property
     def training(self) -> Training:
-        """Loops and steps of the module, found once for all rules."""
-        memo = self.values.memo
-        if Training not in memo:
-            memo[Training] = Training(self.facts, self.names, self.values)
-        return memo[Training]
+        """Loops and steps of the module."""
+        return training_of(self.module)
 
     @cached_property
     def on_device(self) -> bool:

@@ -86,7 +86,7 @@ def matched_events(built: Index, context_for) -> Iterator[Finding]:
     view = context_for(None)
     from xlaport.analysis.flow.interpret import Interpreter  # a third of the start, for `lint` alone
 
-    for event in Interpreter(view.module, view.training).run():
+    for event in Interpreter(view.module).run():
         rule = built.events.get(event.kind.value)
         if rule is not None:
             sentence = f"{event.what}: {rule.summary}"

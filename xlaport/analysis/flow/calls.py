@@ -6,19 +6,19 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from xlaport.analysis.facts import FUNCTIONS
 from xlaport.analysis.flow import ops
+from xlaport.analysis.flow.classes import method_of
 from xlaport.analysis.flow.events import Kind
-from xlaport.analysis.values import Kind as Modules
 from xlaport.analysis.flow.value import (
-    DEVICE, NONE, OTHER, UNKNOWN, Change, Place, Sort, Value, element_of, join, number, sequence, tensor, text,
+    DEVICE, NONE, OTHER, UNKNOWN, Change, Place, Sort, Value, element_of, join, join_all, number, sequence, tensor, text,
 )
+from xlaport.analysis.values import Kind as ValueKind
+from xlaport.analysis.values import last_name
 from xlaport.findings import Effect
 
 if TYPE_CHECKING:
     from xlaport.analysis.flow.interpret import Environment, Interpreter
 
-HOST_MODULES = ("numpy.", "math.", "random.", "os.", "time.", "json.", "re.", "collections.", "itertools.", "PIL.", "cv2.", "sys.")
 HOOKS = frozenset({"register_forward_hook", "register_hook", "register_full_backward_hook", "register_backward_hook", "register_post_accumulate_grad_hook"})
 RANDOM = frozenset({"rand", "randn", "randint", "randperm", "normal"})
 LAYERS = ("torch.nn.", "torchvision.models.", "timm.", "transformers.")
@@ -93,27 +93,22 @@ def of_object(run: Interpreter, node: ast.Call, callee: Value, given: Given, env
 
 def called_by_name(run: Interpreter, node: ast.Call, given: Given) -> Value:
     """A model of another file, or one that is only called so: `loss, logits = model(x, y)`."""
-    if run.hot and Modules.MODULE in run.values.guess(node.func):
+    if run.hot and ValueKind.MODULE in run.values.guess(node.func):
         return applied(run, node, given, Value(Sort.MODULE)).but(certain=False)
-    return after_unknown(given)
+    return UNKNOWN
 
 
 def follow(run: Interpreter, callee: Value, given: Given) -> Value:
     function = callee.node
     parameters = [*function.args.posonlyargs, *function.args.args]
-    environment = {} if isinstance(function, ast.Lambda) else run.defaults(function, hot=False)
-    if isinstance(function, ast.Lambda):
-        environment = {parameter.arg: UNKNOWN for parameter in parameters}
-    values = list(given.positional)
+    is_lambda = isinstance(function, ast.Lambda)
+    environment = {parameter.arg: UNKNOWN for parameter in parameters} if is_lambda else run.defaults(function, hot=False)
+    passed = list(given.positional)
     if callee.owner is not None and not is_static(function):
-        values.insert(0, callee.owner)
-    for parameter, value in zip(parameters, values):
-        environment[parameter.arg] = value
+        passed.insert(0, callee.owner)
+    environment |= {parameter.arg: value for parameter, value in zip(parameters, passed)}
     if function.args.vararg is not None:
-        found: Value | None = None
-        for value in values[len(parameters):]:
-            found = join(found, value)
-        environment[function.args.vararg.arg] = sequence(found)
+        environment[function.args.vararg.arg] = sequence(join_all(passed[len(parameters):]))
     names = {parameter.arg for parameter in [*parameters, *function.args.kwonlyargs]}
     environment |= {name: value for name, value in given.keywords.items() if name in names}
     if function.args.kwarg is not None:
@@ -126,32 +121,28 @@ def is_static(function: ast.AST) -> bool:
 
 
 def instance_of(run: Interpreter, cls: ast.ClassDef, given: Given) -> Value:
-    from xlaport.analysis.flow.interpret import method_of
-
     made = Value(Sort.OBJECT, certain=True, node=cls)
     init = method_of(cls, "__init__", run.classes)
     if init is not None:
         hot, run.hot = run.hot, False
         follow(run, Value(Sort.FUNCTION, node=init, owner=made), given)
         run.hot = hot
-    for name, value in given.keywords.items():
-        if init is None:
-            run.attributes[name] = join(run.attributes.get(name), value)
+    else:
+        keep_attributes(run, given)
     return made
 
 
-def called_instance(run: Interpreter, callee: Value, given: Given) -> Value:
-    from xlaport.analysis.flow.interpret import method_of
+def keep_attributes(run: Interpreter, given: Given) -> None:
+    """Keywords that become attributes: of a dataclass, of a namespace."""
+    for name, value in given.keywords.items():
+        run.attributes[name] = join(run.attributes.get(name), value)
 
+
+def called_instance(run: Interpreter, callee: Value, given: Given) -> Value:
     for name in ("forward", "__call__"):
         method = method_of(callee.node, name, run.classes)
         if method is not None:
             return follow(run, Value(Sort.FUNCTION, node=method, owner=callee), given)
-    return after_unknown(given)
-
-
-def after_unknown(given: Given) -> Value:
-    """A function nothing is known of: what it gives may be made of its tensors, but that is no evidence."""
     return UNKNOWN
 
 
@@ -178,8 +169,7 @@ def applied(run: Interpreter, node: ast.Call, given: Given, module: Value) -> Va
 def of_name(run: Interpreter, node: ast.Call, name: str, given: Given, env: Environment) -> Value:
     root, _, last = name.rpartition(".")
     if name in {"types.SimpleNamespace", "argparse.Namespace"}:
-        for key, value in given.keywords.items():
-            run.attributes[key] = join(run.attributes.get(key), value)
+        keep_attributes(run, given)
         return Value(Sort.OBJECT, certain=True)
     if name in {"torch.device", "torch_xla.device", "torch_xla.core.xla_model.xla_device"}:
         return DEVICE
@@ -223,7 +213,7 @@ def of_name(run: Interpreter, node: ast.Call, name: str, given: Given, env: Envi
     if name.startswith(("random.", "numpy.random.")):
         return random_value(last, given)
     if name.startswith("math.") or name.startswith("operator."):
-        for argument, value in zip(node.args, given.positional):
+        for value in given.positional:
             if value.on_device:
                 run.read(node, value, f"`{name}`")
         return number(max((v.change for v in given.values), default=Change.FIXED), "float")
@@ -241,7 +231,7 @@ def of_name(run: Interpreter, node: ast.Call, name: str, given: Given, env: Envi
         return given.positional[0]
     if last in {"tqdm", "trange"} and given.positional:
         return given.positional[0]
-    return after_unknown(given)
+    return UNKNOWN
 
 
 def random_value(last: str, given: Given) -> Value:
@@ -302,7 +292,7 @@ def torch_function(run: Interpreter, node: ast.Call, name: str, last: str, given
     if last in {"pow", "float_power"} and first is not None and first.sort is Sort.NUMBER and len(given.positional) > 1:
         return run.operate(node, ast.Pow(), first, given.positional[1])
     if last == "where" and len(given.values) > 1:
-        return run.elementwise(node, [value for value in given.values], "")
+        return run.elementwise(node, given.values, "")
     return operation(run, node, lead, last, rest, function=name, tensors=others)
 
 
@@ -317,17 +307,15 @@ def joined(run: Interpreter, node: ast.Call, last: str, parts: Value, lead: Valu
 def factory(run: Interpreter, node: ast.Call, last: str, given: Given) -> Value:
     device = given.keywords.get("device")
     place = Place.HOST if device is None or device.constant == ("cpu",) else Place.DEVICE
-    certain = True
+    certain = device is None or device.sort in {Sort.DEVICE, Sort.TEXT}
     like = next((value for value in given.positional if value.is_tensor), None)
     if last.endswith("_like"):
         if like is None:
             return UNKNOWN
         run.consume(node, like)
-        return like.but(origin=None, dtype=dtype_of(node, run) or like.dtype, place=place if device is not None else like.place, needs_grad=False, ragged=like.ragged if like.place is Place.HOST else Change.FIXED)
-    if device is not None and device.sort not in {Sort.DEVICE, Sort.TEXT}:
-        certain = device.sort is Sort.UNKNOWN and False
-    dtype = dtype_of(node, run) or ("int" if last in {"randint", "randperm", "tril_indices", "triu_indices"} else "float" if last in {"rand", "randn", "zeros", "ones", "linspace", "empty", "normal"} else "")
-    sizes = [value for value in given.positional] if last in ops.SHAPED else []
+        return like.but(origin=None, dtype=dtype_of(node) or like.dtype, place=place if device is not None else like.place, needs_grad=False, ragged=like.ragged if like.place is Place.HOST else Change.FIXED)
+    dtype = dtype_of(node) or ("int" if last in {"randint", "randperm", "tril_indices", "triu_indices"} else "float" if last in {"rand", "randn", "zeros", "ones", "linspace", "empty", "normal"} else "")
+    sizes = given.positional if last in ops.SHAPED else ()
     flat = [inner for value in sizes for inner in (value.items or (value,))]
     if last == "arange":
         dtype = dtype or "int"
@@ -381,7 +369,7 @@ def shape_rank(last: str, given: Given) -> int | None:
     return None
 
 
-def dtype_of(node: ast.Call, run: Interpreter) -> str:
+def dtype_of(node: ast.Call) -> str:
     for item in node.keywords:
         if item.arg == "dtype":
             written = ast.unparse(item.value)
@@ -417,7 +405,7 @@ def operation(run: Interpreter, node: ast.Call, base: Value, last: str, given: G
     facts["arguments"] = len(node.args)
     where = ops.goes_to_host(function, name if name in ops.SPECIAL else last, node, facts, lead.rank)
     needs_grad = any(value.needs_grad for value in everything) and not run.without_grad
-    if where == "forward" or where == "backward" and needs_grad and run.trains | (where == "backward" and needs_grad):
+    if where == "forward" or where == "backward" and needs_grad:
         run.record(Kind.HOST_OP, node, shown if where == "forward" else f"the backward pass of {shown}", (Effect.FALLBACK, Effect.SYNC), certain)
     if where == "reads":
         run.record(Kind.HOST_READ, node, shown, (Effect.SYNC,), certain)
@@ -426,7 +414,7 @@ def operation(run: Interpreter, node: ast.Call, base: Value, last: str, given: G
     if name == "one_hot" and given.get("num_classes", 0) is None:
         run.record(Kind.HOST_READ, node, "`one_hot` without `num_classes`", (Effect.SYNC,), certain)
     positions(run, node, name, given, certain)
-    return result_of(run, node, lead, base, name, given, facts, needs_grad)
+    return result_of(node, lead, name, given, facts, needs_grad)
 
 
 def constant_of(value: Value):
@@ -439,12 +427,12 @@ def constant_of(value: Value):
 
 def positions(run: Interpreter, node: ast.Call, name: str, given: Given, certain: bool) -> None:
     """Arguments that are constants of the graph, and change."""
-    wanted = [(given.positional[at], at) for at in ops.POSITION_ARGUMENTS.get(name, ()) if at < len(given.positional)]
+    wanted = [given.positional[at] for at in ops.POSITION_ARGUMENTS.get(name, ()) if at < len(given.positional)]
     for key, value in given.keywords.items():
         only = ops.POSITION_KEYWORD_OF.get(key)
         if key in ops.POSITION_KEYWORDS and (only is None or name in only):
-            wanted.append((value, key))
-    for value, _ in wanted:
+            wanted.append(value)
+    for value in wanted:
         for inner in value.items or (value,):
             if inner.sort is Sort.NUMBER and inner.change is Change.EACH_STEP:
                 run.record(Kind.CHANGING_CONSTANT, node, f"an argument of `{name}`", (Effect.RECOMPILE,), certain and inner.certain)
@@ -467,17 +455,12 @@ def on_host(base: Value, name: str, given: Given) -> Value:
     if name in ops.DATA_SHAPED:
         ragged = Change.EACH_STEP
     if name == "pad" and base.ragged is Change.EACH_STEP:
-        ragged = padded(given)
+        ragged = Change.FEW  # by a length that depends on the batch's own: to a fixed one, or to one of a few
     rank = rank_after(base, name, given)
     return base.but(change=change, ragged=ragged, rank=rank)
 
 
-def padded(given: Given) -> Change:
-    """Padded by a length that depends on the batch's own: to a fixed or to one of a few lengths."""
-    return Change.FEW
-
-
-def result_of(run: Interpreter, node: ast.Call, lead: Value, base: Value, name: str, given: Given, facts: dict, needs_grad: bool) -> Value:
+def result_of(node: ast.Call, lead: Value, name: str, given: Given, facts: dict, needs_grad: bool) -> Value:
     dtype = "bool" if name in ops.BOOLEAN else "int" if name in ops.INTEGER or name in {"nonzero", "argwhere", "where"} and facts["arguments"] <= 1 else "float" if name in {"float", "half", "double", "bfloat16", "softmax", "sigmoid", "mean", "log_softmax"} else lead.dtype
     result = lead.but(dtype=dtype, origin=None, ragged=Change.FIXED, needs_grad=needs_grad and dtype not in {"bool", "int"}, rank=rank_after(lead, name, given))
     if name in ops.DATA_SHAPED or name == "where" and facts["arguments"] == 1 or name == "repeat_interleave" and facts.get(0, facts.get("repeats")) is ops.TENSOR and "output_size" not in facts:
@@ -489,19 +472,9 @@ def result_of(run: Interpreter, node: ast.Call, lead: Value, base: Value, name: 
             result = result.but(rank=2)
     if name == "where" and facts["arguments"] == 1:
         return sequence(result)
-    if name in {"max", "min", "topk", "sort", "kthvalue", "mode", "median", "cummax", "cummin", "std_mean", "var_mean", "qr", "svd", "eigh", "slogdet", "unique", "split", "chunk", "unbind", "meshgrid", "lu", "inv_ex", "cholesky_ex", "linalg_qr"}:
-        return several(result, name, given, facts)
-    return result
-
-
-def several(result: Value, name: str, given: Given, facts: dict) -> Value:
     if name in {"split", "chunk", "unbind", "meshgrid"}:
         return sequence(result.but(rank=result.rank - 1 if name == "unbind" and result.rank else result.rank))
-    if name in {"max", "min", "median"} and not given.values or name == "unique" and not any(key in facts for key in ("return_inverse", "return_counts")):
-        return result
-    if name in {"max", "min"} and any(value.is_tensor for value in given.values):
-        return result
-    return result  # a named tuple: its fields and parts are tensors as it is
+    return result  # of a named tuple too: its fields and parts are tensors as it is
 
 
 def rank_after(base: Value, name: str, given: Given) -> int | None:
@@ -561,7 +534,7 @@ def of_method(run: Interpreter, node: ast.Call, base: Value, name: str, given: G
     if base.sort is Sort.SEQUENCE:
         return sequence_method(run, node, base, name, given, env)
     if base.sort is Sort.MAPPING:
-        return mapping_method(base, name, given)
+        return mapping_method(base, name)
     if base.sort is Sort.TEXT:
         if name in {"format", "join"}:
             for value in given.values:
@@ -571,9 +544,9 @@ def of_method(run: Interpreter, node: ast.Call, base: Value, name: str, given: G
         return base
     if base.sort is Sort.SHAPE:
         return number(base.ragged)
-    if name in {"info", "debug", "warning", "error", "critical", "exception", "log"} and is_logger(run, node, base):
+    if name in {"info", "debug", "warning", "error", "critical", "exception", "log"} and is_logger(node, base):
         if name != "debug":
-            for argument, value in zip(node.args, given.positional):
+            for value in given.positional:
                 run.printed(node, value, "a log message")
         return NONE
     if name in {"add_scalar", "add_scalars", "log_metrics", "log", "update"} and base.sort is Sort.UNKNOWN:
@@ -607,15 +580,11 @@ def hook(run: Interpreter, node: ast.Call, callee: Value) -> None:
     run.hot = hot
 
 
-def is_logger(run: Interpreter, node: ast.Call, base: Value) -> bool:
-    receiver = node.func.value
-    last = receiver.id if isinstance(receiver, ast.Name) else receiver.attr if isinstance(receiver, ast.Attribute) else ""
-    return base.qualified.startswith("logging") or last.lower().lstrip("_") in {"log", "logger", "logging"}
+def is_logger(node: ast.Call, base: Value) -> bool:
+    return base.qualified.startswith("logging") or last_name(node.func.value).lower().lstrip("_") in {"log", "logger", "logging"}
 
 
 def object_method(run: Interpreter, node: ast.Call, base: Value, name: str, given: Given) -> Value | None:
-    from xlaport.analysis.flow.interpret import method_of
-
     method = method_of(base.node, name, run.classes)
     if method is not None:
         return follow(run, Value(Sort.FUNCTION, node=method, owner=base), given)
@@ -627,8 +596,6 @@ def object_method(run: Interpreter, node: ast.Call, base: Value, name: str, give
 
 
 def function_apply(run: Interpreter, cls: Value, given: Given) -> Value:
-    from xlaport.analysis.flow.interpret import method_of
-
     forward = method_of(cls.node, "forward", run.classes) if isinstance(cls.node, ast.ClassDef) else None
     if forward is None:
         return next((value for value in given.positional if value.is_tensor), UNKNOWN)
@@ -690,11 +657,11 @@ def sequence_method(run: Interpreter, node: ast.Call, base: Value, name: str, gi
         element = join(element_of(base) if base.element or base.items else None, given.positional[-1])
         persistent = isinstance(node.func.value, ast.Attribute) and run.hot
         grown = Value(Sort.SEQUENCE, Place.HOST, True, element=element, change=Change.EACH_STEP if persistent else base.change)
-        run.bind(node.func.value, grown, env) if isinstance(node.func.value, (ast.Name, ast.Attribute)) else None
+        rebind(run, node.func.value, grown, env)
         return NONE
     if name == "extend" and given.positional:
         grown = sequence(join(element_of(base), element_of(given.positional[0])))
-        run.bind(node.func.value, grown, env) if isinstance(node.func.value, (ast.Name, ast.Attribute)) else None
+        rebind(run, node.func.value, grown, env)
         return NONE
     if name in {"index", "count", "remove"} and given.positional:
         if element_of(base).on_device or given.positional[0].on_device:
@@ -707,7 +674,12 @@ def sequence_method(run: Interpreter, node: ast.Call, base: Value, name: str, gi
     return UNKNOWN
 
 
-def mapping_method(base: Value, name: str, given: Given) -> Value:
+def rebind(run: Interpreter, target: ast.expr, grown: Value, env: Environment) -> None:
+    if isinstance(target, (ast.Name, ast.Attribute)):
+        run.bind(target, grown, env)
+
+
+def mapping_method(base: Value, name: str) -> Value:
     element = base.element or UNKNOWN
     if name == "items":
         return sequence(sequence(None, (text(), element)))
@@ -731,7 +703,7 @@ def builtin(run: Interpreter, node: ast.Call, name: str, given: Given, env: Envi
             inner = value if value.is_tensor else element_of(value) if name in {"min", "max", "sorted", "any", "all", "print", "str", "repr"} and value.sort in {Sort.SEQUENCE, Sort.MAPPING} else value
             if not inner.on_device or name in {"hash"}:
                 continue
-            if name in {"min", "max", "sorted"} and not value.is_tensor and len(values) == 1 and element_count(value) == 1:
+            if name in {"min", "max", "sorted"} and not value.is_tensor and len(values) == 1 and value.items is not None and len(value.items) == 1:
                 continue
             reorders = name in {"min", "sorted"} or name == "max" and value.is_tensor and len(values) == 1
             picks = reorders and len(values) == 1
@@ -777,13 +749,7 @@ def builtin(run: Interpreter, node: ast.Call, name: str, given: Given, env: Envi
         return run.attributes.get(values[1].constant[0], UNKNOWN)
     if name in {"next", "iter"} and values:
         return element_of(values[0]) if name == "next" else values[0]
-    if name == "super":
-        return UNKNOWN
     return UNKNOWN
-
-
-def element_count(value: Value) -> int:
-    return len(value.items) if value.items is not None else -1
 
 
 def folded(run: Interpreter, node: ast.Call, name: str, values: tuple[Value, ...], change: Change) -> Value:

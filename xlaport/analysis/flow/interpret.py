@@ -8,18 +8,25 @@ values they are given.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import islice
+from typing import TYPE_CHECKING
 
-from xlaport.analysis.facts import FUNCTIONS, enclosing, enclosing_loops
-from xlaport.analysis.flow import ops
+from xlaport.analysis.facts import FUNCTIONS, enclosing
+from xlaport.analysis.flow import calls
+from xlaport.analysis.flow.classes import is_autograd_function, is_property, method_of
 from xlaport.analysis.flow.events import Event, Kind
+from xlaport.analysis.flow.parameters import COUNTERS, is_setting, used_as_mappings, used_as_tensors
+from xlaport.analysis.flow.steps import is_in_step, is_step, step_loops
 from xlaport.analysis.flow.value import (
-    DEVICE, NONE, OTHER, UNKNOWN, Change, Place, Sort, Value, element_of, join, number, sequence, tensor, text,
+    DEVICE, NONE, OTHER, UNKNOWN, Change, Place, Sort, Value, element_of, join, join_all, number, sequence, tensor, text,
 )
-from xlaport.analysis.names import Names
-from xlaport.analysis.training import Training
+from xlaport.analysis.training import training_of
+from xlaport.analysis.values import default_of, last_name
 from xlaport.findings import Effect
+
+if TYPE_CHECKING:
+    from xlaport.analysis.project import Module
 
 Environment = dict[str, Value]
 
@@ -29,26 +36,20 @@ DEEPEST = 6
 BUDGET = 60_000
 """Expressions looked at for one file: files of 5,000 lines need about a third."""
 
-STEP_NAMES = frozenset({"step", "train_step", "training_step", "validation_step", "test_step", "val_step", "eval_step", "train_one_step", "forward", "compute_loss", "loss_fn"})
-COUNTERS = frozenset({"i", "it", "idx", "step", "iteration", "batch_idx", "batch_index", "global_step", "cur_iter", "n_iter", "epoch", "batch_i"})
-FEW = 16
-"""Values that are still a handful: so many graphs are compiled once, and then no more."""
-
 MOST_CALLS = 8
 """Calls in other files that are looked at to tell whether a function runs in a step."""
 
-TENSOR_ONLY = frozenset(
-    "unsqueeze squeeze permute softmax log_softmax sigmoid detach clamp masked_fill masked_fill_ view_as unbind matmul gather scatter"
-    " scatter_add argmax argmin topk requires_grad_ new_zeros new_ones numel is_cuda item logsumexp cumsum backward index_select".split()
-)
-"""Methods and attributes that little else than a tensor has."""
+FEW = 16
+"""Values that are still a handful: so many graphs are compiled once, and then no more."""
+
 
 
 class Interpreter:
     """One file. `events` are those of hot code; the first rounds only collect attributes."""
 
-    def __init__(self, module, training: Training):
-        self.facts, self.names, self.values, self.training = module.facts, module.names, module.values, training
+    def __init__(self, module: Module):
+        training = training_of(module)
+        self.facts, self.names, self.values = module.facts, module.names, module.values
         self.attributes: dict[str, Value] = {}
         self.globals: Environment = {}
         self.events: dict[tuple[int, Kind], Event] = {}
@@ -58,13 +59,12 @@ class Interpreter:
         self.depth = 0
         self.unrolled = 0
         self.in_step_loop = False
-        self.dead = 0
         self.left = BUDGET
         self.without_grad = 0
         self.returned: list[Value] = []
         self.yielded: list[Value] = []
         self.active: set[int] = set()
-        self.steps = {id(loop) for loop in hot_loops(training)}
+        self.steps = step_loops(training)
         self.trains = bool(training.backward_calls)
         self.classes: dict[str, ast.ClassDef] = {node.name: node for node in self.facts.of(ast.ClassDef)}
         self.called_hot: set[int] = set()
@@ -118,14 +118,9 @@ class Interpreter:
 
     def _defaults(self, function: ast.FunctionDef, hot: bool) -> Environment:
         arguments = function.args
-        environment: Environment = {}
-        positional = [*arguments.posonlyargs, *arguments.args]
-        given = dict(zip([p.arg for p in positional][len(positional) - len(arguments.defaults):], arguments.defaults))
-        given |= {p.arg: d for p, d in zip(arguments.kwonlyargs, arguments.kw_defaults) if d is not None}
         owner = function.parent if isinstance(function.parent, ast.ClassDef) else None
-        for place, parameter in enumerate([*positional, *arguments.kwonlyargs]):
-            environment[parameter.arg] = self.assumed(parameter, given.get(parameter.arg), function, owner, place, hot)
-        return environment
+        parameters = enumerate([*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs])
+        return {p.arg: self.assumed(p, default_of(function, p), function, owner, place, hot) for place, p in parameters}
 
     def assumed(self, parameter: ast.arg, default: ast.expr | None, function: ast.FunctionDef, owner: ast.ClassDef | None, place: int, hot: bool) -> Value:
         name = parameter.arg
@@ -169,7 +164,7 @@ class Interpreter:
 
     def is_module_class(self, owner: ast.ClassDef, depth: int = 0) -> bool:
         for base in owner.bases:
-            last = base.attr if isinstance(base, ast.Attribute) else getattr(base, "id", "")
+            last = last_name(base)
             if last in {"Module", "LightningModule"} or any(name.startswith("torch.nn.") for name in self.names.qualified(base)):
                 return True
             if last in self.classes and self.classes[last] is not owner and depth < 5 and self.is_module_class(self.classes[last], depth + 1):
@@ -199,15 +194,9 @@ class Interpreter:
             if any(self.turns_grad_off(item) for item in function.decorator_list):
                 self.without_grad += 1
             self.block(function.body, scope)
-            found: Value | None = None
-            for value in self.returned:
-                found = join(found, value)
             if self.yielded:
-                element: Value | None = None
-                for value in self.yielded:
-                    element = join(element, value)
-                return sequence(element)
-            return found if found is not None else NONE
+                return sequence(join_all(self.yielded))
+            return join_all(self.returned) if self.returned else NONE
         finally:
             self.depth -= 1
             self.active.discard(id(function))
@@ -267,9 +256,6 @@ class Interpreter:
 
     do_Break = do_Continue
 
-    def do_Delete(self, node: ast.Delete, env: Environment) -> None:
-        return None
-
     def do_Assert(self, node: ast.Assert, env: Environment) -> None:
         self.truth(node.test, env, node, "`assert`")
 
@@ -277,7 +263,7 @@ class Interpreter:
         condition = self.truth(node.test, env, node, "`if`")
         if condition.constant:
             return self.block(node.body if condition.constant[0] else node.orelse, env)
-        if self.unrolled and condition.sort is not Sort.TENSOR and condition.change is not Change.FIXED and uses_tensors(self, node, env):
+        if self.unrolled and condition.sort is not Sort.TENSOR and condition.change is not Change.FIXED and uses_tensors(node, env):
             self.record(Kind.RANDOM_BRANCH, node.test, "a Python choice in each round of a loop: every combination is another graph", (Effect.RECOMPILE,), condition.certain)
         first, second = dict(env), dict(env)
         ends_first, ends_second = self.block(node.body, first), self.block(node.orelse, second)
@@ -357,7 +343,7 @@ class Interpreter:
     do_TryStar = do_Try
 
     def do_FunctionDef(self, node: ast.FunctionDef, env: Environment) -> None:
-        env[node.name] = Value(Sort.FUNCTION, certain=True, node=node, qualified="")
+        env[node.name] = Value(Sort.FUNCTION, certain=True, node=node)
         self.closures[id(node)] = env
 
     do_AsyncFunctionDef = do_FunctionDef
@@ -440,7 +426,7 @@ class Interpreter:
     # -- events
 
     def record(self, kind: Kind, node: ast.AST, what: str, effects: tuple[Effect, ...], certain: bool) -> None:
-        if not self.recording or not self.hot or self.dead:
+        if not self.recording or not self.hot:
             return
         key = (id(node), kind)
         old = self.events.get(key)
@@ -454,7 +440,7 @@ class Interpreter:
         self.consume(node, value)
         self.record(kind, node, what, effects, value.certain and value.place is Place.DEVICE)
 
-    def consume(self, node: ast.AST, *values: Value) -> Change:
+    def consume(self, node: ast.AST, *values: Value) -> None:
         """Tensors enter an op of the graph: those of changing shape make it another graph."""
         for value in values:
             if value.is_tensor and value.ragged is Change.EACH_STEP and value.place is not Place.HOST:
@@ -462,7 +448,6 @@ class Interpreter:
                     self.record(Kind.DYNAMIC_SHAPE, value.origin, "a shape that depends on the data", (Effect.RECOMPILE,), value.certain)
                 else:
                     self.record(Kind.CHANGING_SHAPE, node, "a tensor whose shape changes from step to step", (Effect.RECOMPILE,), value.certain)
-        return Change.FIXED
 
     # -- expressions
 
@@ -530,7 +515,7 @@ class Interpreter:
             return sequence(tensor(Place.DEVICE, needs_grad=False))
         if name in self.attributes:
             return self.attributes[name]
-        return UNKNOWN.but(qualified="")
+        return UNKNOWN
 
     def attributes_of(self, owner: ast.ClassDef) -> Value:
         """All that the methods of a class assign to `self`: a tensor if one of them is."""
@@ -564,7 +549,7 @@ class Interpreter:
         for part in node.values:
             if isinstance(part, ast.FormattedValue):
                 value = self.value(part.value, env)
-                self.printed(node if part.value is None else part.value, value, "an f-string")
+                self.printed(part.value, value, "an f-string")
                 change = max(change, value.change)
         return text(change)
 
@@ -586,23 +571,16 @@ class Interpreter:
 
     def of_Tuple(self, node: ast.Tuple, env: Environment) -> Value:
         if any(isinstance(part, ast.Starred) for part in node.elts):
-            found: Value | None = None
-            for part in node.elts:
-                value = self.value(part.value if isinstance(part, ast.Starred) else part, env)
-                found = join(found, element_of(value) if isinstance(part, ast.Starred) else value)
-            return sequence(found)
+            return sequence(join_all([element_of(self.value(part, env)) if isinstance(part, ast.Starred) else self.value(part, env) for part in node.elts]))
         items = tuple(self.value(part, env) for part in node.elts)
         return sequence(None, items, change=max((item.change for item in items), default=Change.FIXED))
 
     of_List = of_Set = of_Tuple
 
     def of_Dict(self, node: ast.Dict, env: Environment) -> Value:
-        found: Value | None = None
-        for key, value in zip(node.keys, node.values):
-            if key is not None:
-                self.value(key, env)
-            found = join(found, self.value(value, env))
-        return Value(Sort.MAPPING, Place.HOST, True, element=found)
+        for key in node.keys:
+            self.value(key, env)
+        return Value(Sort.MAPPING, Place.HOST, True, element=join_all([self.value(value, env) for value in node.values]))
 
     def of_ListComp(self, node: ast.ListComp, env: Environment) -> Value:
         inner = self.comprehension(node.generators, env)
@@ -675,10 +653,7 @@ class Interpreter:
                 self.read(part, value, "`and`" if isinstance(node.op, ast.And) else "`or`", Kind.BRANCH)
             values.append(value)
         values.append(self.value(node.values[-1], env))
-        found: Value | None = None
-        for value in values:
-            found = join(found, value)
-        return found.but(constant=())
+        return join_all(values).but(constant=())
 
     def of_UnaryOp(self, node: ast.UnaryOp, env: Environment) -> Value:
         if isinstance(node.op, ast.Not):
@@ -875,9 +850,7 @@ class Interpreter:
     # -- calls
 
     def of_Call(self, node: ast.Call, env: Environment) -> Value:
-        from xlaport.analysis.flow.calls import call_of
-
-        return call_of(self, node, env)
+        return calls.call_of(self, node, env)
 
     def turns_grad_off(self, node: ast.expr) -> bool:
         target = node.func if isinstance(node, ast.Call) else node
@@ -917,12 +890,12 @@ def merge_into(env: Environment, first: Environment, second: Environment) -> Non
         env[name] = one if one is other else join(one, other)
 
 
-def uses_tensors(interpreter: Interpreter, node: ast.If, env: Environment) -> bool:
-    names = {part.id for statement in [*node.body, *node.orelse] for part in ast.walk(statement) if isinstance(part, ast.Name)}
-    leaves = any(isinstance(part, (ast.Continue, ast.Break)) for statement in [*node.body, *node.orelse] for part in ast.walk(statement))
-    if leaves:
-        names = {part.id for part in ast.walk(enclosing(node, ast.For, ast.While) or node) if isinstance(part, ast.Name)}
-    return any(env[name].on_device for name in names if name in env)
+def uses_tensors(node: ast.If, env: Environment) -> bool:
+    """Do the branches name a device tensor, or skip what else the round does with one?"""
+    parts = [part for statement in [*node.body, *node.orelse] for part in ast.walk(statement)]
+    if any(isinstance(part, (ast.Continue, ast.Break)) for part in parts):
+        parts = list(ast.walk(enclosing(node, ast.For, ast.While) or node))
+    return any(part.id in env and env[part.id].on_device for part in parts if isinstance(part, ast.Name))
 
 
 def grows(target: ast.expr, value: ast.expr) -> bool:
@@ -934,100 +907,3 @@ def grows(target: ast.expr, value: ast.expr) -> bool:
     parts = getattr(value.args[0], "elts", ())
     written = ast.unparse(target)
     return any(ast.unparse(part) == written for part in parts)
-
-
-def method_of(owner: ast.ClassDef, name: str, classes: dict[str, ast.ClassDef], depth: int = 0) -> ast.FunctionDef | None:
-    for member in owner.body:
-        if isinstance(member, FUNCTIONS) and member.name == name:
-            return member
-    for base in owner.bases if depth < 4 else ():
-        parent = classes.get(getattr(base, "id", getattr(base, "attr", "")))
-        if parent is not None and parent is not owner:
-            found = method_of(parent, name, classes, depth + 1)
-            if found is not None:
-                return found
-    return None
-
-
-def is_property(function: ast.FunctionDef) -> bool:
-    return any(getattr(item, "id", getattr(item, "attr", "")) in {"property", "cached_property"} for item in function.decorator_list)
-
-
-def is_autograd_function(owner: ast.ClassDef) -> bool:
-    return any(getattr(base, "id", getattr(base, "attr", "")) == "Function" for base in owner.bases)
-
-
-def used_as_tensors(function: ast.FunctionDef) -> Iterator[str]:
-    """Names on which only a tensor's methods are called, or that are indexed in several dimensions: `x[:, 2:]`."""
-    for node in ast.walk(function):
-        if isinstance(node, ast.Attribute):
-            holder = node.value if node.attr in TENSOR_ONLY else None
-        elif isinstance(node, ast.Subscript):
-            several = isinstance(node.slice, ast.Tuple) and any(isinstance(part, ast.Slice) for part in node.slice.elts)
-            holder = node.value if several else None
-        else:
-            continue
-        if isinstance(holder, ast.Name):
-            yield holder.id
-
-
-def is_in_step(call: ast.Call, module) -> bool:
-    """In `forward` or another step by its name, or in a loop whose rounds are steps."""
-    function = enclosing(call, *FUNCTIONS)
-    if function is not None and is_step(function):
-        return True
-    loops = list(enclosing_loops(call))
-    if not loops:
-        return False
-    steps = {id(loop) for loop in hot_loops(Training(module.facts, module.names, module.values))}
-    return any(id(loop) in steps for loop in loops)
-
-
-def used_as_mappings(function: ast.FunctionDef) -> Iterator[str]:
-    """Names that stand in `x.items()`, `x["key"]`, `"key" in x`."""
-    for node in ast.walk(function):
-        if isinstance(node, ast.Attribute):
-            holder = node.value if node.attr in {"items", "keys"} else None
-        elif isinstance(node, ast.Subscript):
-            holder = node.value if isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str) else None
-        elif isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.In, ast.NotIn)):
-            holder = node.comparators[0] if isinstance(node.left, ast.Constant) else None
-        else:
-            continue
-        if isinstance(holder, ast.Name):
-            yield holder.id
-
-
-def is_setting(name: str) -> bool:
-    """Parameters of `forward` that are settings by their name."""
-    return name.startswith(("use_", "return_", "output_", "is_", "with_", "num_", "n_", "do_")) or name in {
-        "cfg", "config", "args", "kwargs", "training", "train", "mode", "dim", "scale", "size", "eps", "reduction", "name", "device", "dtype", "ctx", "opt", "state",
-    }
-
-
-def is_step(function: ast.FunctionDef) -> bool:
-    """Functions that run in each step by what they are called; the rest is hot where it is called from hot code."""
-    if function.name in STEP_NAMES:
-        return True
-    owner = function.parent if isinstance(function.parent, ast.ClassDef) else None
-    return owner is not None and is_autograd_function(owner) and function.name == "backward"
-
-
-def hot_loops(training: Training) -> list[ast.AST]:
-    """Loops whose rounds are steps: they train, evaluate, or end the graph."""
-    found: dict[int, ast.AST] = {}
-    for step in training.steps:
-        if step.loop is not None:
-            found[id(step.loop)] = step.loop
-    for call in training.backward_calls:
-        loop = next(enclosing_loops(call), None)
-        if loop is not None:
-            found[id(loop)] = loop
-    for loop in training.evaluation_loops:
-        found[id(loop)] = loop
-    for call in training.facts.of(ast.Call):
-        if any(name in {"torch_xla.sync", "torch_xla.core.xla_model.mark_step", "torch_xla.core.xla_model.optimizer_step"} for name in training.names.qualified(call.func)):
-            loop = next(enclosing_loops(call), None)
-            if loop is not None:
-                found[id(loop)] = loop
-    return list(found.values())

@@ -16,7 +16,7 @@ HOST_BUILTINS = frozenset({"float", "int", "bool", "min", "max", "sorted", "any"
 """Builtins that read an element; `abs`, `sum`, `len`, `pow`, `zip`, `enumerate`, `reversed` do not."""
 
 METADATA = frozenset({"dim", "size", "numel", "ndimension", "nelement", "element_size", "is_floating_point", "is_contiguous", "stride", "get_device", "is_complex", "type", "data_ptr", "untyped_storage"})
-SAME_SHAPE_FACTORIES = frozenset({"zeros_like", "ones_like", "empty_like", "full_like", "rand_like", "randn_like", "randint_like"})
+FACTORIES = frozenset({"zeros_like", "ones_like", "empty_like", "full_like", "rand_like", "randn_like", "randint_like"})
 FACTORIES = frozenset("tensor as_tensor from_numpy zeros ones empty full rand randn randint randperm arange linspace logspace eye tril_indices triu_indices normal".split())
 SHAPED = frozenset({"zeros", "ones", "empty", "rand", "randn", "arange", "full", "randperm", "linspace", "eye", "randint", "logspace"})
 """Factories whose numbers are a shape."""
@@ -24,7 +24,6 @@ SHAPED = frozenset({"zeros", "ones", "empty", "rand", "randn", "arange", "full",
 BOOLEAN = frozenset("eq ne lt le gt ge logical_and logical_or logical_not logical_xor isnan isinf isfinite isin any all bool isclose".split())
 INTEGER = frozenset("argmax argmin argsort long int randint randperm searchsorted bucketize count_nonzero".split())
 REDUCTIONS = frozenset("sum mean prod std var norm amax amin logsumexp median mode nanmean nansum count_nonzero all any argmax argmin max min".split())
-VIEWS = frozenset("detach clone contiguous requires_grad_ to float double half bfloat16 long int bool cuda type_as".split())
 
 DATA_SHAPED = frozenset({"nonzero", "argwhere", "masked_select", "unique", "unique_consecutive", "bincount"})
 """Ops whose result has as many elements as the data say; each runs on the host."""
@@ -80,11 +79,6 @@ def goes_wrong(name: str, rank: int | None, dim1=None, dim2=None) -> Effect | No
         return Effect.WRONG_RESULT if None not in dims and {dim % rank for dim in dims} == {0, 1} else None
     crashes = name in {"cross_entropy", "nll_loss"} and rank == 1 or name == "pixel_shuffle" and rank == 3
     return Effect.ERROR if crashes else None
-
-
-def literal(call: ast.Call, keyword: str, position: int | None, given: dict[str, object]):
-    """The constant given for a parameter (position counted after the tensor); None without one, `...` when it is no constant."""
-    return given.get(keyword, given.get(position)) if position is not None else given.get(keyword)
 
 
 def _multinomial(call, given, rank):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import Enum, IntEnum
+from functools import reduce
 
 
 class Sort(Enum):
@@ -137,11 +139,11 @@ def join(first: Value | None, second: Value | None) -> Value:
     )
 
 
+def join_all(values: Iterable[Value]) -> Value | None:
+    """What holds of each; None of none."""
+    return reduce(join, values, None)
+
+
 def element_of(value: Value) -> Value:
     """What iterating over a value, or indexing it by a number, gives."""
-    if value.items:
-        found: Value | None = None
-        for item in value.items:
-            found = join(found, item)
-        return found or UNKNOWN
-    return value.element or UNKNOWN
+    return join_all(value.items) if value.items else value.element or UNKNOWN
