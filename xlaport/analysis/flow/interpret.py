@@ -22,7 +22,8 @@ from xlaport.analysis.flow.value import (
     DEVICE, NONE, OTHER, UNKNOWN, Change, Place, Sort, Value, element_of, join, join_all, number, sequence, tensor, text,
 )
 from xlaport.analysis.training import training_of
-from xlaport.analysis.values import default_of, last_name
+from xlaport.analysis.values import Kind as ValueKind
+from xlaport.analysis.values import default_of
 from xlaport.findings import Effect
 
 if TYPE_CHECKING:
@@ -140,10 +141,9 @@ class Interpreter:
             return self.constant(default).but(constant=())
         if name in self.mappings_of(function):
             return Value(Sort.MAPPING, Place.HOST, False, element=tensor(Place.UNKNOWN, certain=False))
-        is_module = owner is not None and self.is_module_class(owner)
         if annotation or default is not None and not (isinstance(default, ast.Constant) and default.value is None):
             return UNKNOWN
-        if is_module and function.name == "forward" and not is_setting(name):
+        if owner is not None and function.name == "forward" and not is_setting(name) and self.is_module(owner):
             return tensor(Place.UNKNOWN, certain=False)
         if hot and name in self.tensors_of(function):
             return tensor(Place.UNKNOWN, certain=False)
@@ -162,14 +162,8 @@ class Interpreter:
             self.mappings[id(function)] = frozenset(used_as_mappings(function))
         return self.mappings[id(function)]
 
-    def is_module_class(self, owner: ast.ClassDef, depth: int = 0) -> bool:
-        for base in owner.bases:
-            last = last_name(base)
-            if last in {"Module", "LightningModule"} or any(name.startswith("torch.nn.") for name in self.names.qualified(base)):
-                return True
-            if last in self.classes and self.classes[last] is not owner and depth < 5 and self.is_module_class(self.classes[last], depth + 1):
-                return True
-        return False
+    def is_module(self, owner: ast.ClassDef) -> bool:
+        return ValueKind.MODULE in self.values.kind_of_class(owner, self.values)
 
     def call_function(self, function: ast.FunctionDef | ast.Lambda, environment: Environment, closure: Environment | None) -> Value:
         """The joined results of a function's body run with these parameters."""
