@@ -230,6 +230,33 @@ def test_a_comment_is_read_on_its_line_where_a_text_has_other_separators(tmp_pat
     assert (tmp_path / "run.sh").read_text() == settings
 
 
+STEPS = """\
+import torch
+
+
+def train(model, loader, optimizer):
+    total = 0.0
+    for x, y in loader:
+        loss = torch.logdet(model(x.to("cuda")))
+        loss.backward()
+        optimizer.step()
+        total += loss.item()
+        print(loss.item())  # xlaport: ignore[XP501]
+    return total
+"""
+
+
+def test_report_says_where_the_steps_of_the_port_wait(tmp_path, capsys):
+    (tmp_path / "train.py").write_text(STEPS)
+    assert run(tmp_path, "--report", tmp_path / "r.md") == 0
+    port, report = (tmp_path / "train.py").read_text().splitlines(), (tmp_path / "r.md").read_text()
+    section = report.partition("## Where steps wait, or compile again\n")[2].partition("\n## ")[0]
+    line = 1 + next(number for number, text in enumerate(port) if "total +=" in text)
+    assert f"`train.py:{line}`" in section
+    assert section.count("`train.py:") == 1  # neither the suppressed line nor what is wrong rather than slow
+    assert "XP979" not in section and "XP979" in report
+
+
 def test_report_of_a_run_that_writes_nothing_else(src, capsys, tmp_path):
     before = tree(src)
     assert run(src, "--check", "--report", tmp_path / "r.md") == 1

@@ -55,6 +55,11 @@ def is_named(name: str, pattern: str) -> bool:
     return any(fnmatchcase(part, pattern.rstrip("/")) for part in (name, *above, *path.parts))
 
 
+def codes_of(text: str) -> tuple[str, ...]:
+    """`xp1, XP203` of the command line -> codes or prefixes."""
+    return tuple(code.strip().upper() for code in text.split(",") if code.strip())
+
+
 def load(start: Path) -> Settings:
     """Settings of the project that holds `start`; defaults without any. Raises `UserError` for a bad table."""
     file = file_for(start)

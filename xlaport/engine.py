@@ -17,9 +17,10 @@ from xlaport.analysis.build import Unparsable
 from xlaport.analysis.project import Project
 from xlaport.config import Settings
 from xlaport.errors import NotRewritable
-from xlaport.findings import Danger, Finding, Grade, Location, Severity
+from xlaport.findings import Danger, Effect, Finding, Grade, Location, Severity
 from xlaport.ruleset import load, match
 from xlaport.ruleset.api import Context
+from xlaport.ruleset.schema import Rule
 from xlaport.source import SourceFile, lines_of
 
 MAX_PASSES = 10
@@ -68,6 +69,10 @@ class FileChange:
     held: tuple[Held, ...] = ()
     refused: str = ""
     """Why the file could not be rewritten; empty when it could."""
+
+
+COSTS = frozenset({Effect.SYNC, Effect.RECOMPILE, Effect.FALLBACK})
+"""Effects of a step that is right, and slow."""
 
 
 @lru_cache(maxsize=1)
@@ -131,14 +136,10 @@ def unsilenced(
     if not is_worth_parsing(source, rules):
         return []
     try:
-        module = project.turn_to(path)
+        context_for = contexts(project, path, settings)
     except Unparsable as error:
         return [unparsable(source.name, error)]
-
-    def context_for(rule) -> Context:
-        return Context(rule, module, project, settings.target, settings)
-
-    rules = rules or ruleset()
+    rules, module = rules or ruleset(), context_for(None).module
     found = list(guarded(match.matches(rules, context_for), source.name, "rules in data"))
     if lint:
         found.extend(guarded(match.matched_events(rules, context_for), source.name, "rules for events"))
@@ -148,6 +149,30 @@ def unsilenced(
     named = list(guarded(residue.findings(module, found), source.name, residue.UNKNOWN_CODE))
     found.extend(finding for finding in named if settings.selects(finding.code))
     return sorted(dict.fromkeys(found), key=lambda finding: finding.sort_key)
+
+
+def contexts(project: Project, path: Path, settings: Settings) -> Callable[[Rule | None], Context]:
+    """Each rule's view of one file, which the project turns to. Raises `Unparsable`."""
+    module = project.turn_to(path)
+    return lambda rule: Context(rule, module, project, settings.target, settings)
+
+
+def steps(project: Project, settings: Settings) -> list[Finding]:
+    """What will cost the steps of a program time: where they wait for the device, compile again or run on the host."""
+    with collector_paused():
+        return [finding for path in sorted(project.sources) if path.suffix == ".py" for finding in steps_of(project, path, settings)]
+
+
+def steps_of(project: Project, path: Path, settings: Settings) -> list[Finding]:
+    source = project.sources[path]
+    silenced = suppress.read(source.text)
+    if silenced.skip_file or not is_worth_parsing(source):
+        return []
+    try:
+        found = list(guarded(match.matched_events(ruleset(), contexts(project, path, settings)), source.name, "rules for events"))
+    except Unparsable:
+        return []  # the run has said so
+    return [f for f in found if COSTS.intersection(f.effects) and not silenced.silence(f.code, f.location.line, f.location.line)]
 
 
 def is_worth_parsing(source: SourceFile, rules: match.Index | None = None) -> bool:

@@ -196,6 +196,17 @@ def points_into(link: Path, root: Path) -> bool:
     return Path(os.path.realpath(root)) in Path(os.path.realpath(link)).parents
 
 
+def write_changed(path: Path, before: bytes, after: bytes) -> str:
+    """Put an edited file in place of the one that was read. Why it was not, if it was not; else empty."""
+    try:
+        if path.read_bytes() != before:
+            return "changed on disk while xlaport worked; left as it is"
+        write_atomically(path, after)
+    except OSError as error:
+        return f"cannot be written: {(error.strerror or str(error)).lower()}"
+    return ""
+
+
 def write_atomically(path: Path, raw: bytes, mode: int | None = None) -> None:
     """Replace `path` by `raw` in one step, keeping mode bits; on any failure the old file stays.
 

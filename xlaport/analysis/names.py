@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
-from xlaport.analysis.facts import FUNCTIONS, SCOPES, ModuleFacts, ancestors, enclosing_scope
+from xlaport.analysis.facts import FUNCTIONS, SCOPES, ModuleFacts, enclosing_scope
+from xlaport.imports import relative_to_absolute
 
 CANONICAL_PREFIXES = {
     "torch.cuda.amp.autocast_mode.": "torch.cuda.amp.",
@@ -295,15 +296,4 @@ def bound_by(target: ast.expr, value: ast.expr | None, node: ast.AST, how: str =
 
 def absolute_module(node: ast.ImportFrom, package: str) -> str:
     """The dotted module a `from` import reads, relative levels resolved."""
-    if not node.level:
-        return node.module or ""
-    parts = package.split(".") if package else []
-    parts = parts[: len(parts) - (node.level - 1)] if node.level > 1 else parts
-    return ".".join([*parts, *([node.module] if node.module else [])])
-
-
-def in_type_checking(node: ast.AST) -> bool:
-    """Below `if TYPE_CHECKING:`."""
-    return any(
-        isinstance(parent, ast.If) and ast.unparse(parent.test).endswith("TYPE_CHECKING") for parent in ancestors(node)
-    )
+    return relative_to_absolute("." * node.level + (node.module or ""), package)

@@ -14,9 +14,9 @@ from functools import cached_property
 from pathlib import Path
 
 from xlaport.analysis.build import Unparsable, build
-from xlaport.analysis.facts import FUNCTIONS, FunctionNode, ModuleFacts
+from xlaport.analysis.facts import ModuleFacts
 from xlaport.analysis.links import Links, Mentions, Numbered, Words, closure
-from xlaport.analysis.names import Names, bind, canonical
+from xlaport.analysis.names import Names, absolute_module, bind, canonical
 from xlaport.analysis.text import exact_words, is_any_case, vocabulary, words_of
 from xlaport.analysis.values import TOO_DEEP, Inference, Values
 from xlaport.imports import imported_names, relative_to_absolute
@@ -79,7 +79,6 @@ class Project:
     edited: set[Path] = field(default_factory=set, repr=False)
     """Files that got new text since the run began."""
 
-
     def module(self, path: Path) -> Module:
         """Analyse a file of the project, or return it from memory. Raises `Unparsable`."""
         found = self._modules.get(path)
@@ -100,7 +99,7 @@ class Project:
             return error
         package = self.package(path)
         stars = [
-            star_source(node, package) for node in facts.of(ast.ImportFrom) if any(alias.name == "*" for alias in node.names)
+            absolute_module(node, package) for node in facts.of(ast.ImportFrom) if any(alias.name == "*" for alias in node.names)
         ]
         names = bind(facts, package, lambda name: self._starred(name, stars, path)) if stars else bind(facts, package)
         return Module(source, facts, names, Values(facts, names, self, path))
@@ -274,7 +273,7 @@ class Project:
     def _through_stars(self, module: Module, rest: str, path: Path, depth: int) -> tuple[Module, ast.AST] | None:
         for node in module.facts.of(ast.ImportFrom):
             if any(alias.name == "*" for alias in node.names):
-                base = star_source(node, module.names.package)
+                base = absolute_module(node, module.names.package)
                 read = self.find(base, path)
                 found = self.definition(f"{base}.{rest}", path, depth + 1) if read and self._may_give(read[0], rest.partition(".")[0]) else None
                 if found:
@@ -423,11 +422,6 @@ class Project:
             self._functions_with[pattern] = frozenset(name for text in texts for name in functions_around(text, pattern))
         return self._functions_with[pattern]
 
-    def functions(self, module: Module, name: str) -> Iterator[FunctionNode]:
-        for node in module.facts.of(*FUNCTIONS):
-            if node.name == name:
-                yield node
-
 
 def may_call(text: str, name: str) -> bool:
     """Does a parenthesis follow the name other than in its definition?"""
@@ -482,7 +476,3 @@ def is_exported(library: str, name: str) -> bool:
     if hasattr(builtins, name):
         return False
     return library in STARRED_LIBRARIES or name in STARRED_NAMES.get(library, ())
-
-
-def star_source(node: ast.ImportFrom, package: str) -> str:
-    return relative_to_absolute("." * node.level + (node.module or ""), package)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 
-from xlaport import baseline, files
+from xlaport import baseline, config, files
 from xlaport.diagnostics import Diagnostic, LintReport, counted
 from xlaport.errors import UserError, one_line
 from xlaport.lint import cache, gather
@@ -82,7 +82,7 @@ def question(options: argparse.Namespace) -> Question:
     settings = gathered.settings
     for name in ("select", "ignore"):
         text = getattr(options, name) or ",".join(getattr(settings, name))
-        settings = replace(settings, **{name: tuple(code.strip().upper() for code in text.split(",") if code.strip())})
+        settings = replace(settings, **{name: config.codes_of(text)})
     known = baseline.read(options.baseline) if options.baseline and not options.write_baseline else baseline.Baseline()
     return Question(options, replace(gathered, settings=settings), known)
 
@@ -135,14 +135,12 @@ def looked_at(asked: Question, sources: Iterable[Path]) -> list[Path]:
 
 def linter_for(asked: Question):
     from xlaport.lint.check import Linter
+    from xlaport.ruleset.load import refuse_unknown
 
     settings, options = asked.gathered.settings, asked.options
     linter = Linter(settings, asked.gathered.base, tuple(map(files.absolute, options.python_rules)), options.output_format in CONCRETE)
-    codes = [rule.code for rule in linter.rules]
     ignored = [code for _, codes in settings.per_file_ignores for code in codes]
-    for code in (*settings.select, *settings.ignore, *ignored):
-        if not any(known.startswith(code) for known in codes):
-            raise UserError(f"no rule starts with {code!r}; xlaport rule --all lists them")
+    refuse_unknown((*settings.select, *settings.ignore, *ignored), linter.rules)
     return linter
 
 
@@ -177,16 +175,8 @@ def fix(asked: Question) -> int:
 
 def written(changed: dict) -> list[str]:
     """Put the results on disk; returns what could not be."""
-    failures = []
-    for path, change in changed.items():
-        try:
-            if path.read_bytes() != change.before.raw:
-                failures.append(f"{change.before.name}: changed on disk while xlaport worked; left as it is")
-            else:
-                files.write_atomically(path, change.after.raw)
-        except OSError as error:
-            failures.append(f"{change.before.name}: cannot be written: {(error.strerror or str(error)).lower()}")
-    return failures
+    causes = [(change.before.name, files.write_changed(path, change.before.raw, change.after.raw)) for path, change in changed.items()]
+    return [f"{name}: {cause}" for name, cause in causes if cause]
 
 
 # -- what is said

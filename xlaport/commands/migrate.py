@@ -89,11 +89,8 @@ def known_codes(text: str) -> tuple[str, ...]:
     """Codes or prefixes of rules. Raises `UserError` for one that selects nothing."""
     from xlaport.ruleset import load
 
-    codes = tuple(code.strip().upper() for code in text.split(",") if code.strip())
-    known = [rule.code for rule in load.builtin()]
-    for code in codes:
-        if not any(rule.startswith(code) for rule in known):
-            raise UserError(f"no rule starts with {code!r}; xlaport rule --all lists them")
+    codes = config.codes_of(text)
+    load.refuse_unknown(codes, load.builtin())
     return codes
 
 
@@ -194,16 +191,8 @@ def write(options: argparse.Namespace, tree: files.Tree, changes: dict[Path, Fil
         return write_elsewhere(options.out, tree, changed)
     if not options.force:
         refuse_unstaged(tree, list(changed))
-    failed = {}
-    for path, change in changed.items():
-        try:
-            if path.read_bytes() != change.before.raw:
-                failed[change.before.name] = "changed on disk while xlaport worked; left as it is"
-                continue
-            files.write_atomically(path, change.after.raw)
-        except OSError as error:
-            failed[change.before.name] = f"cannot be written: {(error.strerror or str(error)).lower()}"
-    return failed
+    causes = {change.before.name: files.write_changed(path, change.before.raw, change.after.raw) for path, change in changed.items()}
+    return {name: cause for name, cause in causes.items() if cause}
 
 
 def refuse_unstaged(tree: files.Tree, paths: list[Path]) -> None:
@@ -240,10 +229,7 @@ def write_elsewhere(out: Path, tree: files.Tree, changed: dict[Path, FileChange]
 def write_report(path: Path, report: Report, project: Project, settings: config.Settings) -> None:
     from xlaport.reports import apis, markdown
 
-    python = [source for source in project.sources if source.suffix == ".py"]
-    found = engine.findings(project, python, settings, lint=True)
-    steps = tuple(finding for path in sorted(found) for finding in found[path] if finding.effects)
-    text = markdown.render(replace(report, apis=apis.used(project), steps=steps))
+    text = markdown.render(replace(report, apis=apis.used(project), steps=tuple(engine.steps(project, settings))))
     try:
         files.absolute(path).parent.mkdir(parents=True, exist_ok=True)
         files.write(path, text.encode("utf-8"))

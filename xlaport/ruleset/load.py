@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -133,3 +133,11 @@ def functions_of(path: Path) -> dict[str, Callable]:
     if not found:
         raise BadRule(f"{path}: no function `check` or `fix`")
     return found
+
+
+def refuse_unknown(codes: Iterable[str], rules: Iterable[Rule]) -> None:
+    """Raises `UserError` for a code or prefix that selects none of the rules."""
+    known = [rule.code for rule in rules]
+    for code in codes:
+        if not any(name.startswith(code) for name in known):
+            raise UserError(f"no rule starts with {code!r}; xlaport rule --all lists them")
