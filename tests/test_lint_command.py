@@ -21,16 +21,6 @@ CUDA = "import torch\n\nx = torch.ones(1).cuda()\ntorch.cuda.empty_cache()\n"
 CLEAN = "import torch\n\nx = torch.ones(1)\n"
 
 
-@pytest.fixture
-def here(tmp_path, monkeypatch) -> Path:
-    """An empty working directory, and a cache that no other test has."""
-    folder = tmp_path / "here"
-    folder.mkdir()
-    monkeypatch.chdir(folder)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return folder
-
-
 def write(folder: Path, **texts: str) -> None:
     for name, text in texts.items():
         path = folder / (name.replace("__", "/") + ".py")

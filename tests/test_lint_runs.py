@@ -11,7 +11,7 @@ from concurrent.futures.process import BrokenProcessPool, ProcessPoolExecutor
 from pathlib import Path
 
 import pytest
-from test_lint_command import CLEAN, CUDA, codes, found, here, run, write  # noqa: F401 - `here` is a fixture
+from test_lint_command import CLEAN, CUDA, codes, found, run, write
 from test_migrate_command import environment
 
 from xlaport.lint import cache, check

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from test_lint_command import codes, found, here, lines, run, write  # noqa: F401 - `here` is a fixture
+from test_lint_command import codes, found, lines, run, write
 
 from xlaport import cli
 from xlaport.ruleset import load

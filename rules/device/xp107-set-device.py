@@ -1,7 +1,5 @@
 """`torch.cuda.set_device`, `with torch.cuda.device(i):`, `torch.accelerator.set_device_index`."""
 
-import ast
-
 from xlaport.analysis import devices
 from xlaport.ruleset.api import Context, syntax
 

@@ -3,7 +3,7 @@
 import ast
 
 from xlaport.analysis.values import constant
-from xlaport.ruleset.api import Context, syntax
+from xlaport.ruleset.api import Context
 
 MODULE = "torch.utils.checkpoint"
 TORCH = "torch.utils.checkpoint.checkpoint"

@@ -3,7 +3,7 @@
 import ast
 
 from xlaport.analysis.values import reaching
-from xlaport.ruleset.api import Context, syntax
+from xlaport.ruleset.api import Context
 
 TRANSPOSES = frozenset({"t", "transpose", "permute", "swapaxes", "movedim"})
 KEEP_STRIDES = frozenset({

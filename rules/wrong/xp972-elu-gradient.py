@@ -3,7 +3,7 @@
 import ast
 
 from xlaport.analysis.values import constant
-from xlaport.ruleset.api import Context, Grade, syntax
+from xlaport.ruleset.api import Context, Grade
 
 FUNCTIONS = tuple(f"{root}.{name}" for root in ("torch.nn.functional", "torch") for name in ("elu", "celu", "selu"))
 MODULES = tuple(f"torch.nn.{name}" for name in ("ELU", "CELU", "SELU"))
