@@ -1,0 +1,126 @@
+"""Values that lint follows through the steps of a program, where a labelled case of one `step` does not show it."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import pytest
+from support import MAIN, ROOT, project
+
+from xlaport import engine
+from xlaport.analysis import project as projects
+from xlaport.config import Settings
+
+LOOP = """
+def train(model, loader, optimizer, device):
+    meter = Meter()
+    for x, y in loader:
+        x = x.to(device)
+        loss = model(x).sum()
+        loss.backward()
+        optimizer.step()
+        {body}
+"""
+METER = """
+class Meter:
+    def __init__(self):
+        self.val = 0
+
+    def update(self, val):
+        self.val = val
+
+    def __str__(self):
+        return "{val:.2f}".format(**self.__dict__)
+
+    def count(self):
+        return 1
+"""
+
+
+def lines(files: str | dict[str, str], *codes: str, name: str = MAIN) -> list[str]:
+    """The lines of one file with a finding of these codes."""
+    made = project(files)
+    found = engine.findings_in(made, ROOT / name, Settings(), lint=True)
+    text = made.sources[ROOT / name].text.splitlines()
+    return [text[finding.location.line - 1].strip() for finding in found if finding.code in codes]
+
+
+HELPER = "import torch\n\ndef check(boxes):\n    assert (boxes[:, 2:] >= boxes[:, :2]).all()\n    return boxes * 2\n"
+ASSERTED = ["assert (boxes[:, 2:] >= boxes[:, :2]).all()"]
+
+
+def test_a_helper_that_another_file_calls_in_forward_runs_in_the_step():
+    caller = "import torch\nfrom ops import check\n\nclass Net(torch.nn.Module):\n    def forward(self, x):\n        return check(x)\n"
+    assert lines({"ops.py": HELPER, MAIN: caller}, "XP401", name="ops.py") == ASSERTED
+
+
+def test_a_helper_that_another_file_calls_in_a_training_loop_runs_in_the_step():
+    caller = "import torch\nfrom ops import check\nclass Meter: pass\n" + LOOP.format(body="check(loss)")
+    assert lines({"ops.py": HELPER, MAIN: caller}, "XP401", name="ops.py") == ASSERTED
+
+
+def test_a_helper_that_is_called_before_the_steps_does_not():
+    caller = "import torch\nfrom ops import check\n\ndef main(anchors):\n    for anchor in anchors:\n        check(anchor)\n"
+    assert lines({"ops.py": HELPER, MAIN: caller}, "XP401", name="ops.py") == []
+
+
+@pytest.mark.parametrize(
+    "body, found",
+    [
+        ("if loss > 1: break", True),  # the model is a parameter, known by its name only
+        ("meter.update(loss); print(f'{meter}')", True),
+        ("meter.update(loss); print(' '.join([str(m) for m in [meter]]))", True),
+        ("meter.update(loss); print(meter.count())", False),
+        ("meter.update(1); print(f'{meter}')", False),
+    ],
+)
+def test_what_a_training_loop_reads(body, found):
+    text = "import torch\n" + METER + LOOP.format(body=body)
+    assert bool(lines(text, "XP401", "XP501")) is found
+
+
+def test_a_static_method_is_not_handed_its_object():
+    text = """
+import torch
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return self.scaled(x, self.times)
+
+    @staticmethod
+    def scaled(values, times):
+        if times > 1:
+            return values * times
+        return values if values.sum() > 0 else -values
+"""
+    assert lines(text, "XP401") == ["return values if values.sum() > 0 else -values"]
+
+
+def test_a_gradient_of_either_branch_is_one():
+    text = """
+import torch
+
+def step(i, s, device, flag):
+    weight = torch.ones(4, 4, device=device, requires_grad=True)
+    plain = torch.ones(4, 4, device=device)
+    x = plain if flag else weight
+    torch.nn.functional.glu(plain)
+    return torch.nn.functional.glu(x)
+"""
+    assert lines(text, "XP510") == ["return torch.nn.functional.glu(x)"]
+
+
+def test_trees_go_without_the_collector(monkeypatch):
+    """Each has cycles through its nodes' parents, which the project cuts when it lets go of one."""
+    monkeypatch.setattr(projects, "KEPT_TEXT", 10)
+    made = project({name: "import torch\nx = 1\n" for name in ("a.py", "b.py", "c.py")})
+    gc.disable()
+    try:
+        made.turn_to(ROOT / "a.py")
+        tree = weakref.ref(made.turn_to(ROOT / "b.py").facts.tree)
+        assert tree() is not None
+        made.turn_to(ROOT / "c.py")
+        assert tree() is None
+    finally:
+        gc.enable()
