@@ -343,6 +343,13 @@ def test_fix_leaves_what_is_in_the_baseline(here):
     assert (here / "a.py").read_text() == CUDA
 
 
+def test_diff_of_a_file_elsewhere_is_a_patch_too(here, capsys):
+    write(here.parent / "elsewhere", a=CUDA)
+    assert run("--diff", here.parent / "elsewhere") == 1
+    path = (here.parent / "elsewhere" / "a.py").as_posix()
+    assert capsys.readouterr().out.startswith(f"--- a{path}\n+++ b{path}\n")
+
+
 def test_diff_is_a_patch_and_writes_nothing(here, capsys):
     write(here, train=CUDA, clean=CLEAN)
     assert run("--diff") == 1

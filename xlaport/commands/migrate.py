@@ -254,7 +254,7 @@ def show(options: argparse.Namespace, report: Report, changes: dict[Path, FileCh
 def unified(change: FileChange) -> bytes:
     """A patch `git apply` and `patch -p1` accept: in the file's own encoding, missing final newlines marked."""
     before, after = (LINE.findall(source.raw) for source in (change.before, change.after))
-    name = os.fsencode(change.before.name)
+    name = os.fsencode(change.before.name.lstrip("/"))  # as git names a file by its whole path
     lines = difflib.diff_bytes(difflib.unified_diff, before, after, b"a/" + name, b"b/" + name)
     return b"".join(line if line.endswith(b"\n") else line + b"\n\\ No newline at end of file\n" for line in lines)
 
