@@ -1,0 +1,237 @@
+"""Device arguments of torch's own functions, exchanged where they are called.
+
+One `TorchFunctionMode` sees every call of torch's functions and methods in Python, also those inside `Module.to`; so no
+list of functions is needed.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.optim.optimizer import register_optimizer_step_post_hook
+from torch.overrides import TorchFunctionMode
+from torch.utils import checkpoint as torch_checkpoint
+from torch.utils._device import DeviceContext
+
+from xlaport.runtime.carry.carrier import Carrier
+
+Special = Callable[[Carrier, Callable, tuple, dict], Any]
+
+
+class Carried(TorchFunctionMode):
+    def __init__(self, carrier: Carrier):
+        super().__init__()
+        self.carrier = carrier
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        special = SPECIAL.get(function)
+        if special is not None:
+            return special(self.carrier, function, args, kwargs)
+        if kwargs:
+            kwargs = exchanged(self.carrier, kwargs)
+        return function(*args, **kwargs)
+
+
+def exchanged(carrier: Carrier, keywords: dict) -> dict:
+    device = keywords.get("device")
+    if device is not None and carrier.place(device) is not device:
+        carrier.note("device arguments")
+        keywords = {**keywords, "device": carrier.device}
+    if keywords.get("pin_memory"):
+        carrier.note("pinned memory")
+        keywords = {**keywords, "pin_memory": False}
+    return keywords
+
+
+def to(carrier: Carrier, function, args, keywords):
+    keywords = exchanged(carrier, keywords)
+    if len(args) > 1 and (carrier.names_cuda(args[1]) or type(args[1]) is int):
+        carrier.note("moves")
+        args = (args[0], carrier.device, *args[2:])
+    return function(*args, **keywords)
+
+
+def cuda(carrier: Carrier, function, args, keywords):
+    carrier.note("moves")
+    return args[0].to(carrier.device)
+
+
+def unchanged(carrier: Carrier, function, args, keywords):
+    return args[0]
+
+
+def as_type(carrier: Carrier, function, args, keywords):
+    """`x.type(torch.cuda.FloatTensor)`, `x.type("torch.cuda.FloatTensor")` and `x.type()`."""
+    wanted = args[1] if len(args) > 1 else keywords.get("dtype")
+    dtype = cuda_type(wanted)
+    if dtype is None:
+        return function(*args, **keywords)
+    carrier.note("moves")
+    return args[0].to(device=carrier.device, dtype=dtype)
+
+
+def cuda_type(wanted: Any) -> torch.dtype | None:
+    """The dtype of a CUDA tensor type, given as its name or class."""
+    if isinstance(wanted, str) and wanted.startswith("torch.cuda."):
+        return LEGACY.get(wanted.removeprefix("torch.cuda."))
+    return getattr(wanted, "carried_dtype", None)
+
+
+LEGACY = {
+    "FloatTensor": torch.float32,
+    "DoubleTensor": torch.float64,
+    "HalfTensor": torch.float16,
+    "BFloat16Tensor": torch.bfloat16,
+    "ByteTensor": torch.uint8,
+    "CharTensor": torch.int8,
+    "ShortTensor": torch.int16,
+    "IntTensor": torch.int32,
+    "LongTensor": torch.int64,
+    "BoolTensor": torch.bool,
+}
+"""Names of tensor types -> dtype, as in `torch.cuda.FloatTensor`."""
+
+
+def is_cuda(carrier: Carrier, function, args, keywords):
+    """True to the program for a tensor on the carried device; torch itself asks to choose kernels, and is told the truth."""
+    asking = sys._getframe(2).f_globals.get("__name__", "")
+    if asking.partition(".")[0] == "torch":
+        return function(*args, **keywords)
+    return args[0].device.type == carrier.kind
+
+
+def get_device(carrier: Carrier, function, args, keywords):
+    return 0 if args[0].device.type == carrier.kind else function(*args, **keywords)
+
+
+def always(value: Any) -> Special:
+    return lambda carrier, function, args, keywords: value
+
+
+SPECIAL: dict[Callable, Special] = {
+    Tensor.to: to,
+    Tensor.cuda: cuda,
+    Tensor.type: as_type,
+    Tensor.pin_memory: unchanged,
+    Tensor.is_pinned: always(True),
+    Tensor.record_stream: always(None),
+    Tensor.is_cuda.__get__: is_cuda,
+    Tensor.get_device: get_device,
+}
+
+
+def install(carrier: Carrier) -> None:
+    watch_loading(carrier)
+    watch_defaults(carrier)
+    watch_parallel_modules(carrier)
+    watch_compile(carrier)
+    if carrier.kind == "xla":
+        carry_checkpointing(carrier)
+        end_steps(carrier)
+    Carried(carrier).__enter__()
+
+
+def watch_loading(carrier: Carrier) -> None:
+    load, loader = torch.load, torch.utils.data.DataLoader.__init__
+
+    def load_here(f, map_location=None, *arguments, **keywords):
+        if map_location is not None or keywords.get("map_location") is not None:
+            carrier.note("torch.load(map_location=)")
+        return load(f, "cpu", *arguments, **keywords)
+
+    def unpinned(self, *arguments, **keywords):
+        if keywords.pop("pin_memory", False):
+            carrier.note("pinned memory")
+        keywords.pop("pin_memory_device", None)
+        loader(self, *arguments, **keywords)
+
+    torch.load = load_here
+    torch.utils.data.DataLoader.__init__ = unpinned
+
+
+def watch_defaults(carrier: Carrier) -> None:
+    """`torch.set_default_device("cuda")`, `with torch.device("cuda")`, `set_default_tensor_type` and generators."""
+    default, tensor_type, context = torch.set_default_device, torch.set_default_tensor_type, DeviceContext.__init__
+
+    def set_default_device(device):
+        default(carrier.place(device))
+
+    def set_default_tensor_type(kind):
+        dtype = cuda_type(kind)
+        if dtype is None:
+            return tensor_type(kind)
+        carrier.note("default tensor type")
+        torch.set_default_dtype(dtype)
+        return default(carrier.device)
+
+    def enter(self, device):
+        context(self, carrier.place(device))
+
+    torch.set_default_device, torch.set_default_tensor_type = set_default_device, set_default_tensor_type
+    DeviceContext.__init__ = enter
+    torch.Generator = generator_class(carrier)
+
+
+def generator_class(carrier: Carrier) -> type:
+    """Generators of the host, for every device: torch_xla 2.9 has none of its own."""
+    original = torch.Generator
+
+    class Meta(type(original)):
+        def __instancecheck__(cls, value):
+            return isinstance(value, original)
+
+    class Generator(original, metaclass=Meta):
+        def __new__(cls, device="cpu"):
+            if carrier.names_cuda(device):
+                carrier.note("generators")
+                device = "cpu"
+            return original.__new__(original, device)
+
+    return Generator
+
+
+def watch_parallel_modules(carrier: Carrier) -> None:
+    """`nn.DataParallel` over the one device there is: its module, unscattered."""
+
+    def init(self, module, device_ids=None, output_device=None, dim=0):
+        carrier.note("nn.DataParallel")
+        torch.nn.Module.__init__(self)
+        self.module, self.dim, self.device_ids, self.output_device = module, dim, [], None
+
+    torch.nn.DataParallel.__init__ = init
+
+
+def watch_compile(carrier: Carrier) -> None:
+    """Compilation changes no result, and torch's default compiler needs the device it compiles for."""
+
+    def compile_nothing(model=None, **keywords):
+        carrier.note("torch.compile (left out)")
+        return model if model is not None else lambda function: function
+
+    def compile_module(self, *arguments, **keywords):
+        carrier.note("torch.compile (left out)")
+
+    torch.compile, torch.nn.Module.compile = compile_nothing, compile_module
+
+
+def end_steps(carrier: Carrier) -> None:
+    """On CUDA work starts when it is asked for; on XLA a step of an optimizer is where a graph ends."""
+    register_optimizer_step_post_hook(lambda *arguments: carrier.end_step())
+
+
+def carry_checkpointing(carrier: Carrier) -> None:
+    """torch's own checkpointing looks for `torch.xla`, which is not there (2.9)."""
+    from torch_xla.utils.checkpoint import checkpoint
+
+    def carried(function, *arguments, use_reentrant=True, preserve_rng_state=True, **keywords):
+        carrier.note("activation checkpointing")
+        extra = {name: value for name, value in keywords.items() if name not in ("context_fn", "determinism_check", "debug", "early_stop")}
+        run = (lambda *values: function(*values, **extra)) if extra else function
+        return checkpoint(run, *arguments, use_reentrant=True, preserve_rng_state=preserve_rng_state)
+
+    torch_checkpoint.checkpoint = carried

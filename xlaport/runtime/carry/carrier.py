@@ -1,0 +1,65 @@
+"""Where CUDA is carried to, and the count of what was."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+REPLICAS = "XLAPORT_REPLICAS"
+"""Environment variable: how many devices a program is told it has (default 1)."""
+
+
+class CannotCarry(RuntimeError):
+    """Asked for something that only CUDA has."""
+
+
+@dataclass(frozen=True)
+class Carrier:
+    """`device` is the torch device; `kind` its type, "cpu" or "xla"."""
+
+    kind: str
+    device: torch.device
+    counts: Counter = field(default_factory=Counter)
+
+    @classmethod
+    def to(cls, kind: str) -> Carrier:
+        if kind == "xla":
+            import torch_xla
+
+            torch.__future__.set_swap_module_params_on_conversion(True)
+            return cls(kind, torch_xla.device())
+        return cls(kind, torch.device(kind))
+
+    @property
+    def replicas(self) -> int:
+        return int(os.environ.get(REPLICAS, "1"))
+
+    def note(self, what: str) -> None:
+        self.counts[what] += 1
+
+    def synchronize(self) -> None:
+        if self.kind == "xla":
+            import torch_xla
+
+            torch_xla.sync(wait=True)
+
+    def end_step(self) -> None:
+        import torch_xla
+
+        torch_xla.sync()
+
+    def names_cuda(self, value: Any) -> bool:
+        """Whether a value names a CUDA device: a string, or a torch.device."""
+        if isinstance(value, str):
+            return value == "cuda" or value.startswith("cuda:")
+        return isinstance(value, torch.device) and value.type == "cuda"
+
+    def place(self, value: Any, integers: bool = True) -> Any:
+        """The carried device for a value that names a CUDA one; integers name one where torch takes them for an index."""
+        if self.names_cuda(value) or integers and type(value) is int:
+            return self.device
+        return value

@@ -1,0 +1,130 @@
+"""Process groups: NCCL's become gloo's on the host and XLA's on XLA; a program alone is a world of one."""
+
+from __future__ import annotations
+
+import os
+import socket
+
+import torch
+import torch.distributed as dist
+
+from xlaport.runtime.carry.carrier import Carrier
+
+
+def install(carrier: Carrier) -> None:
+    if not dist.is_available():
+        return
+    carry_groups(carrier)
+    carry_collectives(carrier)
+    carry_meshes(carrier)
+    carry_wrapper(carrier)
+    carry_spawn(carrier)
+
+
+def backend_of(carrier: Carrier) -> str:
+    return "gloo" if carrier.kind == "cpu" else "xla"
+
+
+def carry_groups(carrier: Carrier) -> None:
+    begin, group = dist.init_process_group, dist.new_group
+
+    def init_process_group(backend=None, init_method=None, timeout=None, world_size=-1, rank=-1, store=None, **keywords):
+        carrier.note("process group")
+        for name in ("device_id", "pg_options"):
+            keywords.pop(name, None)
+        if timeout is not None:
+            keywords["timeout"] = timeout
+        if carrier.kind == "xla":
+            import torch_xla.distributed.xla_backend  # noqa: F401  registers the backend
+
+            return begin("xla", init_method="xla://", **keywords)
+        if store is not None:
+            return begin("gloo", store=store, world_size=world_size, rank=rank, **keywords)
+        if (init_method is None or init_method.startswith("env://")) and not alone_is_set(world_size, rank):
+            world_size, rank = 1, 0
+            init_method = f"tcp://127.0.0.1:{free_port()}"
+        return begin("gloo", init_method=init_method, world_size=world_size, rank=rank, **keywords)
+
+    def new_group(ranks=None, timeout=None, backend=None, **keywords):
+        for name in ("pg_options", "device_id"):
+            keywords.pop(name, None)
+        return group(ranks, timeout, backend="gloo" if backend == "gloo" else backend_of(carrier), **keywords)
+
+    replace("init_process_group", init_process_group)
+    replace("new_group", new_group)
+    dist.is_nccl_available = dist.distributed_c10d.is_nccl_available = lambda: True
+
+
+def alone_is_set(world_size: int, rank: int) -> bool:
+    """Whether something says who is in the group: the environment of a launcher, or the arguments."""
+    return world_size > 0 and rank >= 0 or "RANK" in os.environ and "WORLD_SIZE" in os.environ
+
+
+def free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return sock.getsockname()[1]
+
+
+def replace(name: str, value) -> None:
+    setattr(dist, name, value)
+    setattr(dist.distributed_c10d, name, value)
+
+
+def carry_collectives(carrier: Carrier) -> None:
+    """Averages are sums divided, as neither gloo nor XLA's group has them; `device_ids` of a barrier are CUDA's."""
+    reduce, barrier = dist.all_reduce, dist.barrier
+
+    def all_reduce(tensor, op=dist.ReduceOp.SUM, group=None, async_op=False):
+        if op != dist.ReduceOp.AVG:
+            return reduce(tensor, op, group, async_op)
+        carrier.note("ReduceOp.AVG")
+        work = reduce(tensor, dist.ReduceOp.SUM, group, async_op)
+        if work is not None:
+            work.wait()
+        tensor.div_(dist.get_world_size(group))
+        return work
+
+    def wait(group=None, async_op=False, device_ids=None):
+        return barrier(group, async_op)
+
+    replace("all_reduce", all_reduce)
+    replace("barrier", wait)
+
+
+def carry_meshes(carrier: Carrier) -> None:
+    from torch.distributed import device_mesh
+
+    made = device_mesh.init_device_mesh
+
+    def init_device_mesh(device_type, *arguments, **keywords):
+        return made(carrier.kind if device_type == "cuda" else device_type, *arguments, **keywords)
+
+    device_mesh.init_device_mesh = init_device_mesh
+    if hasattr(dist, "init_device_mesh"):
+        dist.init_device_mesh = init_device_mesh
+
+
+def carry_wrapper(carrier: Carrier) -> None:
+    made = torch.nn.parallel.DistributedDataParallel.__init__
+
+    def init(self, module, device_ids=None, output_device=None, *arguments, **keywords):
+        carrier.note("DistributedDataParallel")
+        made(self, module, None, None, *arguments, **keywords)
+
+    torch.nn.parallel.DistributedDataParallel.__init__ = init
+
+
+def carry_spawn(carrier: Carrier) -> None:
+    """One worker needs no process: it runs where it is asked for."""
+    import torch.multiprocessing as mp
+
+    spawn = mp.spawn
+
+    def carried(fn, args=(), nprocs=1, join=True, daemon=False, start_method="spawn"):
+        carrier.note("mp.spawn")
+        if nprocs == 1 and join:
+            return fn(0, *args)
+        return spawn(fn, args, nprocs, join, daemon, start_method)
+
+    mp.spawn = torch.multiprocessing.spawn = carried

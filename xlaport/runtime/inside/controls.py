@@ -1,0 +1,71 @@
+"""What makes two runs of a program comparable: seeds, threads, loaders without workers; and what is put in place when."""
+
+from __future__ import annotations
+
+import random
+import sys
+
+import torch
+from torch.utils.data import DataLoader
+
+from xlaport.runtime import carry, streams
+from xlaport.runtime.inside import imports, tap
+from xlaport.runtime.inside.session import Session
+
+
+def install(session: Session) -> None:
+    """Called once in each process, when torch has just been imported."""
+    job = session.job
+    if job.threads is not None:
+        torch.set_num_threads(job.threads)
+    if job.seed is not None:
+        seed(job.seed)
+    if job.record:
+        loaders_without_workers()
+        tap.install(session)
+    if not job.autocast:
+        no_autocast()
+    if job.carry is not None:
+        carry.install(job.carry, session)
+    if job.host_random:
+        streams.install("CPU")
+        imports.after("torch_xla", lambda: streams.install("XLA"))
+    if job.profile is not None:
+        from xlaport.runtime.inside import attribution
+
+        attribution.install(session)
+
+
+def seed(value: int) -> None:
+    """All generators a program draws from without making one itself. A program that sets its own seeds sets them later."""
+    random.seed(value)
+    torch.manual_seed(value)
+    imports.after("numpy", lambda: sys.modules["numpy"].random.seed(value))
+    imports.after("torch_xla", lambda: sys.modules["torch_xla"].manual_seed(value))
+
+
+def loaders_without_workers() -> None:
+    """Workers draw random numbers in processes of their own, and outlive a program that is stopped."""
+    made = DataLoader.__init__
+    position = 5  # of num_workers, after self and dataset, batch_size, shuffle, sampler, batch_sampler
+    refused = ("prefetch_factor", "persistent_workers", "multiprocessing_context", "timeout")
+
+    def init(self, *arguments, **keywords):
+        if len(arguments) > position:
+            arguments = (*arguments[:position], 0, *arguments[position + 1 :])
+        else:
+            keywords["num_workers"] = 0
+        for name in refused:
+            keywords.pop(name, None)
+        made(self, *arguments, **keywords)
+
+    DataLoader.__init__ = init
+
+
+def no_autocast() -> None:
+    made = torch.amp.autocast_mode.autocast.__init__
+
+    def init(self, device_type, dtype=None, enabled=True, cache_enabled=None):
+        made(self, device_type, dtype=dtype, enabled=False, cache_enabled=cache_enabled)
+
+    torch.amp.autocast_mode.autocast.__init__ = init

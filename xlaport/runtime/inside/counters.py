@@ -1,0 +1,44 @@
+"""torch_xla's own counters, which grow by what the program made the device do.
+
+Read without waiting: `UncachedCompile`, `CachedCompile`, `TransferFromDeviceTime` and the counters of fallbacks are
+written by the thread that asks for the work. 0.2 to 0.5 us a reading (measured on 2.9.0).
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+
+ITEM = "aten::_local_scalar_dense"
+"""Reading a scalar: a transfer, not an op that runs on the host."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Totals of this process since it started: graphs compiled, graphs launched (compiled ones among them), transfers
+    from the device, ops run on the host by name."""
+
+    compiled: int = 0
+    launched: int = 0
+    transfers: int = 0
+    fallbacks: dict[str, int] = field(default_factory=dict)
+
+
+def read() -> Reading:
+    """The counters now; zeros where torch_xla is not imported."""
+    if "torch_xla" not in sys.modules:
+        return Reading()
+    binding = sys.modules["torch_xla"]._XLAC
+    compiled = binding._xla_counter_value("UncachedCompile") or 0
+    cached = binding._xla_counter_value("CachedCompile") or 0
+    transfers = binding._xla_metric_data("TransferFromDeviceTime")
+    names = [name for name in binding._get_executed_fallback_ops() if name != ITEM]
+    fallbacks = {name: binding._xla_counter_value(name) or 0 for name in names}
+    return Reading(compiled, compiled + cached, transfers[0] if transfers else 0, fallbacks)
+
+
+def is_pending(tensor) -> bool:
+    """Whether reading `tensor` would launch a graph: it is on XLA and not computed yet."""
+    if tensor.device.type != "xla":
+        return False
+    return any(sys.modules["torch_xla"]._XLAC._check_tensor_need_materialization([tensor]))

@@ -1,0 +1,48 @@
+"""Calling back when the program has imported a module."""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import sys
+from collections.abc import Callable
+from types import ModuleType
+
+
+class Awaited(importlib.abc.MetaPathFinder):
+    """Finds the awaited module as every other finder would, and calls back once it has been executed."""
+
+    def __init__(self, name: str, done: Callable[[], None]):
+        self.name, self.done = name, done
+
+    def find_spec(self, name, path=None, target=None):
+        if name != self.name:
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.loader is not None:
+            spec.loader = Announced(spec.loader, self.done)
+        return spec
+
+
+class Announced(importlib.abc.Loader):
+    """The module's own loader, with a call at the end."""
+
+    def __init__(self, loader: importlib.abc.Loader, done: Callable[[], None]):
+        self.loader, self.done = loader, done
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
+        return self.loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__spec__.loader = module.__loader__ = self.loader
+        self.loader.exec_module(module)
+        self.done()
+
+
+def after(name: str, done: Callable[[], None]) -> None:
+    """Call `done` when the module has been imported: at once, if it is there already."""
+    if name in sys.modules:
+        done()
+    else:
+        sys.meta_path.insert(0, Awaited(name, done))

@@ -1,0 +1,133 @@
+"""One watched process: what it records, when it stops, and how its end is told.
+
+Records are JSON lines in `events.RANK.PID.jsonl` of the job's folder, written as they come, so that a process that is
+killed leaves what it had.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import sys
+import threading
+import traceback
+from pathlib import Path
+
+from xlaport.runtime import job as jobs
+from xlaport.runtime.inside import imports
+from xlaport.runtime.job import Job
+
+SWALLOWED = 3
+"""How often a program may catch the end it is asked to come to; then its process is left at once."""
+
+
+class StopProgram(BaseException):
+    """Raised in the program when it has done the steps it was asked for."""
+
+
+class Session:
+    """Records and end of this process. Made once, by `begin`."""
+
+    def __init__(self, job: Job):
+        self.job = job
+        self.is_main = "XLAPORT_MAIN" not in os.environ
+        self.ending: list = []
+        self.stops = 0
+        self.over = False
+        self.lock = threading.Lock()
+        self.stream = None
+        self.owner = os.getpid()
+
+    def record(self, kind: str, **values) -> None:
+        """Append one record."""
+        with self.lock:
+            if self.stream is None:
+                name = f"events.{os.environ.get('RANK', '0')}.{self.owner}.jsonl"
+                self.stream = open(Path(self.job.folder, name), "a", encoding="utf-8", buffering=1)
+            self.stream.write(json.dumps({"kind": kind, **values}) + "\n")
+
+    def adopt(self) -> None:
+        """This process is a fork of the one that began the session: it has records and an end of its own."""
+        self.is_main, self.over, self.stream, self.owner = False, False, None, os.getpid()
+        self.lock = threading.Lock()
+
+    def at_end(self, action) -> None:
+        """Run `action` before the process ends, while torch still works; the last added first."""
+        self.ending.append(action)
+
+    def finish(self, status: str, **values) -> None:
+        """Write the end, once."""
+        if self.over:
+            return
+        self.over = True
+        for action in reversed(self.ending):
+            try:
+                action()
+            except Exception as error:  # what was recorded so far must not be lost to a failing last look
+                self.record("problem", text=f"{type(error).__name__}: {error}"[:2000])
+        if "torch" in sys.modules:
+            self.record("end", status=status, main=self.is_main, **values)
+
+    def stop(self) -> None:
+        """Bring the program to its end: unwinding where this is the main thread of the first process, at once elsewhere."""
+        self.finish("steps")
+        self.stops += 1
+        if not self.is_main or threading.current_thread() is not threading.main_thread() or self.stops > SWALLOWED:
+            leave(0)
+        raise StopProgram
+
+
+def leave(code: int) -> None:
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    LEAVE(code)
+
+
+LEAVE = os._exit
+
+
+def begin(file: str) -> Session:
+    """Called when the interpreter starts: everything else waits for the program to import torch."""
+    session = Session(jobs.read(file))
+    os.environ["XLAPORT_MAIN"] = str(os.getpid())
+    watch_end(session)
+    imports.after("torch", lambda: attach(session))
+    return session
+
+
+def attach(session: Session) -> None:
+    from xlaport.runtime.inside import controls  # needs torch
+
+    controls.install(session)
+
+
+def watch_end(session: Session) -> None:
+    shown = sys.excepthook
+
+    def hook(kind, error, trace) -> None:
+        if issubclass(kind, StopProgram):
+            leave(0)
+        session.finish("error", error=told(kind, error), frames=frames(trace))
+        shown(kind, error, trace)
+
+    def exit_now(code: int) -> None:
+        session.finish("exit", code=code)
+        LEAVE(code)
+
+    sys.excepthook = hook
+    os._exit = exit_now
+    atexit.register(session.finish, "ended")
+    # torch_xla takes its runtime down at exit: what is registered after its import runs before that.
+    imports.after("torch_xla", lambda: atexit.register(session.finish, "ended"))
+    os.register_at_fork(after_in_child=session.adopt)
+
+
+def told(kind: type[BaseException], error: BaseException) -> str:
+    text = str(error).strip().splitlines()
+    return f"{kind.__name__}: {text[0]}" if text else kind.__name__
+
+
+def frames(trace) -> list[tuple[str, int]]:
+    """(file, line) of the failure, outermost first."""
+    return [(frame.filename, frame.lineno or 0) for frame in traceback.extract_tb(trace)]

@@ -1,0 +1,188 @@
+"""The loss tap: what a program trains, step by step, without a change of its code and without waiting for the device.
+
+A loss is a one-element tensor on which `.backward()` is called. It stays where it is, and is read once it is computed;
+so a run with the tap has the graphs of a run without, with the losses and norms as outputs more.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass, field
+
+import torch
+from torch.optim import Optimizer
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+from xlaport.runtime.inside import counters, perturbation
+from xlaport.runtime.inside.session import Session
+
+EAGER = 16
+"""Records kept on the device before those that are computed are read."""
+
+NO_OPTIMIZER = 4
+"""A program without torch's optimizers has done `steps` steps after this many times as many backward passes."""
+
+
+@dataclass
+class Pending:
+    """A record whose values are still on their device: name -> tensor (one element, or a list of numbers)."""
+
+    kind: str
+    values: dict
+    tensors: dict[str, torch.Tensor]
+
+
+@dataclass
+class Tap:
+    session: Session
+    pending: list[Pending] = field(default_factory=list)
+    optimizers: list[Optimizer] = field(default_factory=list)
+    leader: Optimizer | None = None
+    steps: int = 0
+    losses: int = 0
+    before: torch.Tensor | None = None
+
+    def add(self, kind: str, values: dict, tensors: dict[str, torch.Tensor]) -> None:
+        self.pending.append(Pending(kind, values, tensors))
+        if len(self.pending) >= EAGER and not any(counters.is_pending(tensor) for tensor in self.pending[0].tensors.values()):
+            self.flush(computed_only=True)
+
+    def flush(self, computed_only: bool = False) -> None:
+        """Read what is kept, in order; with `computed_only` up to the first that would launch a graph."""
+        while self.pending:
+            record = self.pending[0]
+            if computed_only and any(counters.is_pending(tensor) for tensor in record.tensors.values()):
+                return
+            read = {name: tensor.detach().cpu().tolist() for name, tensor in record.tensors.items()}
+            self.session.record(record.kind, **record.values, **read)
+            self.pending.pop(0)
+
+    # -- losses
+
+    def loss(self, tensor: torch.Tensor) -> None:
+        # A new tensor: a loss that is a view would keep the graph of its base alive.
+        scale = getattr(tensor, "_xlaport_scale", None)
+        value = tensor.detach().float().reshape(()).clone()
+        values = {"at": self.losses, "step": self.steps, "device": tensor.device.type, "dtype": str(tensor.dtype).removeprefix("torch.")}
+        self.losses += 1
+        self.add("loss", values, {"value": value if scale is None else value / scale})
+        limit = self.session.job.steps
+        if limit is not None and not self.optimizers and self.losses >= limit * NO_OPTIMIZER:
+            self.session.stop()
+
+    # -- steps
+
+    def made(self, optimizer: Optimizer) -> None:
+        self.optimizers.append(optimizer)
+
+    def before_step(self, optimizer: Optimizer, arguments, keywords) -> None:
+        self.before = norms([p.grad for p in parameters(optimizer)])
+
+    def after_step(self, optimizer: Optimizer, arguments, keywords) -> None:
+        self.leader = self.leader or optimizer
+        held = parameters(optimizer)
+        after = norms(held)
+        tensors = {name: value for name, value in (("gradients", self.before), ("parameters", after)) if value is not None}
+        self.add("step", self.described(optimizer, held), tensors)
+        if optimizer is not self.leader:
+            return
+        self.steps += 1
+        if self.session.job.steps is not None and self.steps >= self.session.job.steps:
+            self.session.stop()
+
+    def described(self, optimizer: Optimizer, held: list[torch.Tensor]) -> dict:
+        reading = counters.read()
+        return {
+            "step": self.steps,
+            "optimizer": next((i for i, known in enumerate(self.optimizers) if known is optimizer), -1),
+            "name": type(optimizer).__name__,
+            "held": len(held),
+            "elements": sum(p.numel() for p in held),
+            "without_gradient": sum(p.grad is None for p in held),
+            "devices": sorted({p.device.type for p in held}),
+            "time": time.monotonic(),
+            "compiled": reading.compiled,
+            "launched": reading.launched,
+            "transfers": reading.transfers,
+            "fallbacks": reading.fallbacks,
+        }
+
+
+def parameters(optimizer: Optimizer) -> list[torch.Tensor]:
+    return [p for group in optimizer.param_groups for p in group["params"]]
+
+
+def local(tensor: torch.Tensor) -> torch.Tensor:
+    """This rank's part of a DTensor; any other tensor as it is."""
+    return tensor.to_local() if hasattr(tensor, "to_local") else tensor
+
+
+def norms(tensors: list[torch.Tensor | None]) -> torch.Tensor | None:
+    """The 2-norm of each tensor in float32, 0 where there is none, as one tensor on their device; None without tensors.
+
+    Computed from values that are detached copies in the same graph: nothing is read.
+    """
+    given = [local(t.detach()) for t in tensors if t is not None]
+    if not given or any(t.is_complex() for t in given):
+        return None
+    given = [t.coalesce().values() if t.is_sparse else t for t in given]
+    with torch.autocast(given[0].device.type, enabled=False):
+        values = torch.stack([torch.linalg.vector_norm(t, dtype=torch.float32).to(given[0].device) for t in given])
+    if len(given) == len(tensors):
+        return values
+    rows = iter(values.unbind())
+    return torch.stack([next(rows) if t is not None else torch.zeros((), device=values.device) for t in tensors])
+
+
+def install(session: Session) -> None:
+    tap = Tap(session)
+    watch_backward(tap)
+    watch_scaler()
+    watch_optimizers(tap)
+    session.at_end(lambda: at_end(tap))
+
+
+def at_end(tap: Tap) -> None:
+    reading = counters.read()
+    # Written before the last values are read: reading launches what is left to compute.
+    tap.session.record("total", compiled=reading.compiled, launched=reading.launched, fallbacks=reading.fallbacks, xla="torch_xla" in sys.modules)
+    tap.flush()
+
+
+def watch_backward(tap: Tap) -> None:
+    backward = torch.autograd.backward
+
+    def watched(tensors, *arguments, **keywords):
+        if isinstance(tensors, torch.Tensor) and tensors.numel() == 1:
+            tap.loss(tensors)
+        return backward(tensors, *arguments, **keywords)
+
+    torch.autograd.backward = watched
+
+
+def watch_scaler() -> None:
+    """A scaled loss remembers its factor."""
+    scale = torch.amp.GradScaler.scale
+
+    def scaled(self, outputs):
+        result = scale(self, outputs)
+        if isinstance(result, torch.Tensor) and self.is_enabled():
+            result._xlaport_scale = self._scale.detach().clone()
+        return result
+
+    torch.amp.GradScaler.scale = scaled
+
+
+def watch_optimizers(tap: Tap) -> None:
+    made = Optimizer.__init__
+
+    def init(self, *arguments, **keywords):
+        made(self, *arguments, **keywords)
+        tap.made(self)
+        if tap.session.job.perturb is not None:
+            perturbation.perturb(parameters(self), tap.session.job.perturb)
+
+    Optimizer.__init__ = init
+    register_optimizer_step_pre_hook(tap.before_step)
+    register_optimizer_step_post_hook(tap.after_step)
