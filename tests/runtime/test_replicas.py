@@ -1,0 +1,73 @@
+"""Replicas that take turns on XLA:CPU are data-parallel training: as one device with the global batch."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from xlaport.errors import UserError
+from xlaport.runtime import replicas
+
+HERE = Path(__file__).resolve().parent
+COUNT = 2
+
+
+@pytest.fixture(scope="module")
+def seen() -> dict:
+    env = {**os.environ, **replicas.environment(COUNT), "PYTHONPATH": str(HERE.parents[1]), "OMP_NUM_THREADS": "1"}
+    child = subprocess.run([sys.executable, HERE / "replica_program.py"], env=env, capture_output=True, text=True, timeout=120)
+    assert child.returncode == 0, child.stderr[-2000:]
+    return json.loads(child.stdout.splitlines()[-1])
+
+
+def mean(values: list) -> torch.Tensor:
+    return torch.tensor(values).mean(0)
+
+
+def test_losses_gradients_and_updates_are_those_of_the_global_batch(seen):
+    right, alone = seen["right"], seen["alone"]
+    assert len(right) == COUNT
+    torch.testing.assert_close(mean([rank["losses"] for rank in right]), torch.tensor(alone["losses"]), rtol=1e-5, atol=1e-6)
+    for rank in right:
+        torch.testing.assert_close(torch.tensor(rank["gradients"]), torch.tensor(alone["gradients"]), rtol=1e-4, atol=1e-6)
+        torch.testing.assert_close(torch.tensor(rank["weights"]), torch.tensor(alone["weights"]), rtol=1e-4, atol=1e-5)
+
+
+def test_without_the_reduction_replicas_drift(seen):
+    drifting = mean([rank["losses"] for rank in seen["drifting"]])
+    assert (drifting - torch.tensor(seen["alone"]["losses"])).abs().max() > 1e-2
+    assert seen["drifting"][0]["weights"] != seen["drifting"][1]["weights"]
+
+
+def test_each_replica_has_groups_and_random_numbers_of_its_own(seen):
+    total = sum(range(COUNT))
+    for rank, replica in enumerate(seen["exchange"]):
+        assert replica["found"] == [[other, total] for other in range(COUNT)]
+        assert replica["random"] == torch.rand((), generator=torch.Generator().manual_seed(rank)).item()
+        assert replica["sum"] == total
+
+
+def test_a_replica_that_fails_ends_the_others(seen):
+    assert seen["failure"] == "rank 1 fails"
+
+
+def test_launch_of_a_program_starts_replicas(seen):
+    assert sorted(seen["launched"]) == [[rank, ["given"]] for rank in range(COUNT)]
+
+
+def test_no_replicas():
+    with pytest.raises(UserError, match="0 replicas"):
+        replicas.environment(0)
+
+
+def test_environment_is_asked_for(monkeypatch):
+    monkeypatch.setenv("CPU_NUM_DEVICES", "4")
+    monkeypatch.delenv("PJRT_CPU_ASYNC_CLIENT", raising=False)
+    with pytest.raises(UserError, match="PJRT_CPU_ASYNC_CLIENT"):
+        replicas.device_count()
