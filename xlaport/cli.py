@@ -13,8 +13,12 @@ from xlaport.errors import UserError, one_line
 VERBS = {
     "migrate": ("xlaport.commands.migrate", "rewrite a CUDA training repository for TPU"),
     "lint": ("xlaport.commands.lint", "find what will be slow or wrong on a TPU"),
+    "run": ("xlaport.commands.run", "run a CUDA program, unmodified, on the CPU or on XLA"),
     "rule": ("xlaport.commands.rule", "print the page of a rule, or test your own"),
 }
+RUNNERS = ("run",)
+"""Verbs whose words after `--` are the arguments of the user's program: `options.program_arguments`."""
+
 INTERRUPTED = 130
 """128 + SIGINT, what a shell reports for a program ended by Ctrl-C."""
 
@@ -22,8 +26,9 @@ INTERRUPTED = 130
 def main(arguments: list[str] | None = None) -> int:
     """Run one verb. Exit status: 0 done, 1 would change or findings, 2 could not do its work."""
     try:
-        parser = build_parser(arguments if arguments is not None else sys.argv[1:])
-        options = parser.parse_args(arguments)
+        own, program = divided(arguments if arguments is not None else sys.argv[1:])
+        parser = build_parser(own)
+        options = parser.parse_args(own, argparse.Namespace(program_arguments=program))
         if not getattr(options, "run", None):
             parser.print_help(sys.stderr)
             return 2
@@ -40,6 +45,14 @@ def main(arguments: list[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left is flushed at exit
         return 1
+
+
+def divided(arguments: list[str]) -> tuple[list[str], list[str]]:
+    """Our arguments, and those of the program that a verb runs."""
+    if not arguments or arguments[0] not in RUNNERS or "--" not in arguments:
+        return arguments, []
+    at = arguments.index("--")
+    return arguments[:at], arguments[at + 1 :]
 
 
 def show_any_text() -> None:

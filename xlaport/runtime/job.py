@@ -9,6 +9,12 @@ from pathlib import Path
 JOB = "XLAPORT_JOB"
 """Environment variable that names the file of the job; without it the boot does nothing."""
 
+LEFT_OUT = "left out: "
+"""What a carried program does without is counted under a name that starts so."""
+
+REPLICAS = "XLAPORT_REPLICAS"
+"""Environment variable: how many devices a program is told it has (default 1)."""
+
 
 @dataclass(frozen=True)
 class LockStep:
@@ -36,7 +42,8 @@ class Job:
     calls are carried to (None: they are left alone). The run stops after `steps` optimizer steps (None: never).
     `perturb` is the seed of a relative perturbation of 1e-7 of all parameters (None: none). `host_random` draws random
     numbers of all devices from the generator of the host. `record` switches the loss tap on, `profile` the attribution
-    of device work to lines; `autocast` False takes mixed precision out.
+    of device work to lines; `autocast` False takes mixed precision out. A run that is `compared` with others has data
+    loaders without workers, and records norms of gradients and parameters with each step.
     """
 
     folder: str
@@ -48,6 +55,7 @@ class Job:
     perturb: int | None = None
     host_random: bool = False
     record: bool = False
+    compared: bool = True
     autocast: bool = True
     profile: str | None = None
     lockstep: LockStep | None = None

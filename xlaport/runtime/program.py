@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from xlaport.errors import UserError
-from xlaport.runtime.job import JOB, Job
+from xlaport.runtime.job import JOB, REPLICAS, Job
 
 ROOT = Path(__file__).resolve().parents[2]
 """The folder the package is in: put on the program's path while the boot imports what it needs."""
@@ -24,13 +26,19 @@ BOOT = Path(__file__).resolve().parent / "boot"
 KEPT = 64 * 1024
 """Bytes of a program's output that are kept, from its end: programs print megabytes."""
 
+OWN_PROCESSES = re.compile(r"\bspawn\(|\bProcess\(|\btorch_xla\.launch\(|\bstart_processes\(")
+"""Text of a script that starts the processes of its ranks."""
+
 GRACE = 5.0
 """Seconds a program that is told to stop may take."""
 
 
 @dataclass(frozen=True)
 class Program:
-    """What is run: `python script arguments`, in `folder`, with `environment` added to this process's."""
+    """What is run: `python script arguments`, in `folder`, with `environment` added to this process's.
+
+    With `is_module` the script is the dotted name of a module, as `python -m` takes it.
+    """
 
     script: Path
     arguments: tuple[str, ...] = ()
@@ -38,12 +46,17 @@ class Program:
     folder: Path = field(default_factory=Path.cwd)
     environment: tuple[tuple[str, str], ...] = ()
     processes: int = 1
+    is_module: bool = False
 
     def command(self) -> list[str]:
-        if self.processes == 1:
-            return [self.python, str(self.script), *self.arguments]
-        launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={self.processes}"]
-        return [self.python, *launcher, str(self.script), *self.arguments]
+        launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={self.processes}"] if self.processes > 1 else []
+        module = ["-m"] if self.is_module else []
+        return [self.python, *launcher, *module, str(self.script), *self.arguments]
+
+    def on(self, replicas: int) -> Program:
+        """The program as it is run on several devices: one that does not start its own processes is started once for each."""
+        told = self.with_environment(**{REPLICAS: str(replicas)})
+        return told if self.is_module or starts_processes(self.script) else replace(told, processes=replicas)
 
     def with_environment(self, **added: str) -> Program:
         return replace(self, environment=(*self.environment, *added.items()))
@@ -78,9 +91,21 @@ class Ran:
         if self.status == "timeout":
             return f"still running after {self.seconds:.0f} s (--limit)"
         if self.status == "killed":
-            return f"killed by {signal.Signals(-self.code).name}" + (", perhaps for want of memory" if self.code == -signal.SIGKILL else "")
+            return f"killed by {signal_name(-self.code)}" + (", perhaps for want of memory" if self.code == -signal.SIGKILL else "")
         where = f" at {self.frames[-1][0]}:{self.frames[-1][1]}" if self.frames else ""
         return (self.error or last_line(self.output) or f"exit status {self.code}") + where
+
+
+def starts_processes(script: Path) -> bool:
+    """Whether a script starts the processes of its ranks itself, as its text says."""
+    return OWN_PROCESSES.search(script.read_text(encoding="utf-8", errors="replace")) is not None
+
+
+def signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # real-time signals have no names
+        return f"signal {number}"
 
 
 def check(script: Path) -> Path:
@@ -93,29 +118,22 @@ def check(script: Path) -> Path:
 
 
 def run(program: Program, job: Job, limit: float | None, show: bool = False) -> Ran:
-    """Run a program under a job's watch for at most `limit` seconds. `show` lets it print where we print.
+    """Run a program under a job's watch for at most `limit` seconds. `show` lets it print and read where we do.
 
-    Nothing it started is left running: its process group is ended with it.
+    Nothing it started is left running: its process group is ended with it, and whoever left the group. Raises UserError
+    when its Python cannot be started.
     """
     folder = Path(job.folder)
     folder.mkdir(parents=True, exist_ok=True)
     described = folder / "job.json"
     job.write(described)
     started = time.monotonic()
-    with output(folder, show) as stream:
-        child = subprocess.Popen(
-            program.command(),
-            cwd=program.folder,
-            env=environment(program, described),
-            stdin=subprocess.DEVNULL,
-            stdout=None if show else stream,
-            stderr=None if show else subprocess.STDOUT,
-            start_new_session=True,
-        )
-        timed_out = not ended_in_time(child, limit)
+    with output(folder, show) as stream, told_to_end():
+        child = start(program, described, stream)
+        timed_out = not ended_in_time(child, described, limit)
     seconds = time.monotonic() - started
     printed = "" if show else tail(folder / "output.txt")
-    return told(tuple(records(folder)), child.returncode, timed_out, seconds, printed)
+    return told(tuple(records(folder)), first_error(folder), child.returncode, timed_out, seconds, printed)
 
 
 @contextmanager
@@ -127,6 +145,24 @@ def output(folder: Path, show: bool) -> Iterator:
         yield stream
 
 
+def start(program: Program, job: Path, stream) -> subprocess.Popen:
+    """`stream` takes what it prints; None: it prints and reads where this process does."""
+    try:
+        return subprocess.Popen(
+            program.command(),
+            cwd=program.folder,
+            env=environment(program, job),
+            stdin=None if stream is None else subprocess.DEVNULL,
+            stdout=stream,
+            stderr=None if stream is None else subprocess.STDOUT,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise UserError(f"{program.python}: {error.strerror or error}") from error
+    except ValueError as error:  # a null byte in an argument
+        raise UserError(f"{program.script}: {error}") from error
+
+
 def environment(program: Program, job: Path) -> dict[str, str]:
     path = os.pathsep.join(filter(None, [str(BOOT), os.environ.get("PYTHONPATH")]))
     default = {"PJRT_DEVICE": "CPU", "TPU_SKIP_MDS_QUERY": "1"} if "PJRT_DEVICE" not in os.environ else {}
@@ -134,30 +170,85 @@ def environment(program: Program, job: Path) -> dict[str, str]:
     return {**default, **os.environ, **dict(program.environment), **own}
 
 
-def ended_in_time(child: subprocess.Popen, limit: float | None) -> bool:
-    """Wait for the end; whatever happens, nothing of its process group lives on."""
+@contextmanager
+def told_to_end() -> Iterator:
+    """A signal to end this process ends the program first: it unwinds, as Ctrl-C does. Only the main thread is told."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def leave(number, frame):
+        raise SystemExit(128 + number)
+
+    numbers = (signal.SIGTERM, signal.SIGHUP)
+    before = [signal.signal(number, leave) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, handler in zip(numbers, before):
+            signal.signal(number, handler)
+
+
+def ended_in_time(child: subprocess.Popen, job: Path, limit: float | None) -> bool:
+    """Wait for the end; whatever happens, nothing that it started lives on."""
     try:
         child.wait(limit)
         return True
     except subprocess.TimeoutExpired:
         return False
+    except KeyboardInterrupt:
+        ask(child, signal.SIGINT)  # in a session of its own, the terminal does not tell it
+        raise
     finally:
-        end_group(child)
+        ask(child, signal.SIGTERM)
+        end_all(child, job)
 
 
-def end_group(child: subprocess.Popen) -> None:
-    for number, patience in ((signal.SIGTERM, GRACE), (signal.SIGKILL, None)):
-        if child.poll() is not None:
-            number = signal.SIGKILL
-        try:
-            os.killpg(child.pid, number)
-        except ProcessLookupError:
-            break
-        try:
-            child.wait(patience)
-        except subprocess.TimeoutExpired:
-            continue
+def ask(child: subprocess.Popen, number: int) -> None:
+    """Send a signal to a program that runs, and give it time to come to its end."""
+    if child.poll() is not None:
+        return
+    send(child.pid, number)
+    try:
+        child.wait(GRACE)
+    except subprocess.TimeoutExpired:
+        return
+
+
+def send(group: int, number: int) -> None:
+    try:
+        os.killpg(group, number)
+    except (ProcessLookupError, PermissionError):  # macOS forbids signals to a group of zombies
+        return
+
+
+def end_all(child: subprocess.Popen, job: Path) -> None:
+    """End the group, and those that left it: they are known by the job in their environment (where /proc is)."""
+    send(child.pid, signal.SIGKILL)
     child.wait()
+    for _ in range(10):  # one that is forking now shows in the next look
+        left = followers(job)
+        for process in left:
+            try:
+                os.kill(process, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        if not left:
+            return
+        time.sleep(0.05)
+
+
+def followers(job: Path) -> list[int]:
+    """Processes that were started with this job in their environment and have not ended."""
+    mark = f"{JOB}={job}".encode()
+    found = []
+    for file in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if mark in file.read_bytes().split(b"\0"):
+                found.append(int(file.parent.name))
+        except OSError:  # ended meanwhile, or another user's
+            continue
+    return found
 
 
 def tail(file: Path) -> str:
@@ -190,19 +281,24 @@ def records(folder: Path) -> list[dict]:
     return [record for entries in own for record in entries]
 
 
-def told(recorded: Sequence[dict], code: int, timed_out: bool, seconds: float, printed: str) -> Ran:
+def first_error(folder: Path) -> dict | None:
+    """The end of the process that failed first, of any rank: others fail for it, launchers last."""
+    ends = [record for _, entries in streams(folder) for record in entries if record["kind"] == "end" and record["status"] == "error"]
+    return min(ends, key=lambda record: record["time"], default=None)
+
+
+def told(recorded: Sequence[dict], failed: dict | None, code: int, timed_out: bool, seconds: float, printed: str) -> Ran:
     ends = [record for record in recorded if record["kind"] == "end"]
     last = ends[-1] if ends else {}
-    failed = next((record for record in ends if record["status"] == "error"), None)
     status = "steps" if any(record["status"] == "steps" for record in ends) else last.get("status", "exit")
-    if timed_out:
+    if status != "steps" and timed_out:
         status = "timeout"
     elif status != "steps" and code < 0:
         status = "killed"
-    elif status != "steps" and failed is not None:
+    elif status != "steps" and failed is not None and code != 0:
         status, last = "error", failed
-    elif status != "steps" and code != 0:
-        status = "exit"
+    elif status != "steps":
+        status = "exit" if code != 0 or not ends else "ended"
     frames = tuple((file, line) for file, line in last.get("frames", ()))
     return Ran(status, code, seconds, tuple(recorded), printed, last.get("error", ""), frames)
 

@@ -210,11 +210,11 @@ def watch_compile(carrier: Carrier) -> None:
     """Compilation changes no result, and torch's default compiler needs the device it compiles for."""
 
     def compile_nothing(model=None, **keywords):
-        carrier.note("torch.compile (left out)")
+        carrier.leave_out("torch.compile")
         return model if model is not None else lambda function: function
 
     def compile_module(self, *arguments, **keywords):
-        carrier.note("torch.compile (left out)")
+        carrier.leave_out("torch.compile")
 
     torch.compile, torch.nn.Module.compile = compile_nothing, compile_module
 

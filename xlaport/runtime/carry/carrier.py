@@ -9,8 +9,7 @@ from typing import Any
 
 import torch
 
-REPLICAS = "XLAPORT_REPLICAS"
-"""Environment variable: how many devices a program is told it has (default 1)."""
+from xlaport.runtime.job import LEFT_OUT, REPLICAS
 
 
 class CannotCarry(RuntimeError):
@@ -40,6 +39,9 @@ class Carrier:
 
     def note(self, what: str) -> None:
         self.counts[what] += 1
+
+    def leave_out(self, what: str) -> None:
+        self.counts[LEFT_OUT + what] += 1
 
     def synchronize(self) -> None:
         if self.kind == "xla":

@@ -44,7 +44,7 @@ def carry_scaler(carrier: Carrier) -> None:
 
     def init(self, device="cuda", *arguments, enabled=True, **keywords):
         if enabled:
-            carrier.note("GradScaler (left out: bfloat16 needs none)")
+            carrier.leave_out("GradScaler (bfloat16 needs none)")
         made(self, carrier.kind, *arguments, enabled=False, **keywords)
 
     grad_scaler.GradScaler.__init__ = init

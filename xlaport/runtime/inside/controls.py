@@ -20,8 +20,9 @@ def install(session: Session) -> None:
         torch.set_num_threads(job.threads)
     if job.seed is not None:
         seed(job.seed)
-    if job.record:
+    if job.compared:
         loaders_without_workers()
+    if job.record:
         tap.install(session)
     if not job.autocast:
         no_autocast()

@@ -11,6 +11,7 @@ import json
 import os
 import sys
 import threading
+import time
 import traceback
 from pathlib import Path
 
@@ -66,8 +67,8 @@ class Session:
                 action()
             except Exception as error:  # what was recorded so far must not be lost to a failing last look
                 self.record("problem", text=f"{type(error).__name__}: {error}"[:2000])
-        if "torch" in sys.modules:
-            self.record("end", status=status, main=self.is_main, **values)
+        if "torch" in sys.modules or self.is_main and status == "error":
+            self.record("end", status=status, main=self.is_main, time=time.time(), **values)
 
     def stop(self) -> None:
         """Bring the program to its end: unwinding where this is the main thread of the first process, at once elsewhere."""
@@ -80,7 +81,10 @@ class Session:
 
 def leave(code: int) -> None:
     for stream in (sys.stdout, sys.stderr):
-        stream.flush()
+        try:
+            stream.flush()
+        except (AttributeError, ValueError, OSError):  # the program has taken it away, closed it, or nobody reads it
+            continue
     LEAVE(code)
 
 
@@ -124,8 +128,11 @@ def watch_end(session: Session) -> None:
 
 
 def told(kind: type[BaseException], error: BaseException) -> str:
+    """One line; of a message that quotes the traceback of another process, the error at its end."""
     text = str(error).strip().splitlines()
-    return f"{kind.__name__}: {text[0]}" if text else kind.__name__
+    if not text:
+        return kind.__name__
+    return text[-1] if "Traceback (most recent call last):" in text else f"{kind.__name__}: {text[0]}"
 
 
 def frames(trace) -> list[tuple[str, int]]:

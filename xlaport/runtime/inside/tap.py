@@ -6,6 +6,7 @@ so a run with the tap has the graphs of a run without, with the losses and norms
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from dataclasses import dataclass, field
@@ -77,12 +78,13 @@ class Tap:
         self.optimizers.append(optimizer)
 
     def before_step(self, optimizer: Optimizer, arguments, keywords) -> None:
-        self.before = norms([p.grad for p in parameters(optimizer)])
+        if self.session.job.compared:
+            self.before = norms([p.grad for p in parameters(optimizer)])
 
     def after_step(self, optimizer: Optimizer, arguments, keywords) -> None:
         self.leader = self.leader or optimizer
         held = parameters(optimizer)
-        after = norms(held)
+        after = norms(held) if self.session.job.compared else None
         tensors = {name: value for name, value in (("gradients", self.before), ("parameters", after)) if value is not None}
         self.add("step", self.described(optimizer, held), tensors)
         if optimizer is not self.leader:
@@ -141,6 +143,7 @@ def install(session: Session) -> None:
     watch_scaler()
     watch_optimizers(tap)
     session.at_end(lambda: at_end(tap))
+    os.register_at_fork(after_in_child=tap.pending.clear)  # the parent writes them, and a fork cannot read a device
 
 
 def at_end(tap: Tap) -> None:
