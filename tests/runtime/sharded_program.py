@@ -1,0 +1,113 @@
+"""Trains families of models, sharded and not, and prints what each did: `python sharded_program.py '[{...}, ...]'`.
+
+Each case is a dict of `Case`. One process has one number of devices (`CPU_NUM_DEVICES`); the reference is the CPU.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import warnings
+from collections import Counter
+from dataclasses import dataclass, field
+
+import torch
+import torch_xla
+import torch_xla.runtime as xr
+from families import FAMILIES, loss_of
+
+from xlaport.runtime import fsdp
+
+STEPS = 20
+COLLECTIVE = re.compile(r"= \S+ (all-gather|all-reduce|reduce-scatter|all-to-all|collective-permute)(?:-start)?\(")
+
+
+@dataclass(frozen=True)
+class Case:
+    """`mesh` and `wrap` are arguments of `make_mesh` and `wrap`; `devices` "cpu" runs the plain model there."""
+
+    family: str
+    mesh: dict = field(default_factory=dict)
+    wrap: dict = field(default_factory=dict)
+    on_cpu: bool = False
+    clip: float | None = None
+    micro_batches: int = 1
+    steps: int = STEPS
+
+
+def train(case: Case) -> dict:
+    family = FAMILIES[case.family]
+    model = family.model()
+    mesh = None
+    if not case.on_cpu:
+        mesh = fsdp.make_mesh(**case.mesh)
+        model = fsdp.wrap(model, mesh, **{"replicate_below": 64, **case.wrap})
+    before = {name: value.detach().cpu().clone() for name, value in model.named_parameters()}
+    optimizer = torch.optim.SGD(model.parameters(), 1e-3, momentum=0.9) if case.family == "resnet" else torch.optim.AdamW(model.parameters(), 1e-3)
+    batches = [micro for step in range(case.steps) for micro in micro_batches(family.batch(step), case.micro_batches)]
+    if mesh is not None:
+        batches = fsdp.shard_loader(batches, mesh)
+    losses, norms, total, text = [], [], 0.0, ""
+    for number, (inputs, targets) in enumerate(batches):
+        loss = loss_of(model(*inputs), targets) / case.micro_batches
+        loss.backward()
+        total = total + loss.detach()
+        if (number + 1) % case.micro_batches:
+            continue
+        if case.clip is not None:
+            norms.append(fsdp.clip_grad_norm_(model, case.clip))
+        if mesh is not None and number == case.micro_batches * 3 - 1:
+            text = optimized_step(model, optimizer)
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(total)
+        total = 0.0
+    return {
+        "losses": [loss.item() for loss in losses],
+        "norms": [norm.item() for norm in norms],
+        "changed": sum(not torch.equal(before[name], value.detach().cpu()) for name, value in model.named_parameters()),
+        "parameters": len(before),
+        "collectives": dict(Counter(COLLECTIVE.findall(text))),
+        **({} if mesh is None else sizes(model, optimizer, mesh)),
+    }
+
+
+def micro_batches(batch, count: int) -> list:
+    inputs, targets = batch
+    return list(zip(zip(*(part.chunk(count) for part in inputs)), targets.chunk(count)))
+
+
+def optimized_step(model, optimizer) -> str:
+    """The program of the gradients, as XLA partitioned and optimized it."""
+    return torch_xla._XLAC._get_xla_tensors_hlo([parameter.grad for parameter in model.parameters() if parameter.grad is not None])
+
+
+def sizes(model, optimizer, mesh) -> dict:
+    """Bytes of parameters and optimizer state: on each device, together, and as the plan says."""
+    parameters = {name: parameter for name, parameter in model.named_parameters()}
+    states = [value for state in optimizer.state.values() for value in state.values() if isinstance(value, torch.Tensor) and value.dim()]
+    layouts = model._xlaport_fsdp.layouts
+    return {
+        "on_device": {kind: bytes_by_device(tensors) for kind, tensors in (("parameters", list(parameters.values())), ("states", states))},
+        "whole": sum(parameter.numel() * 4 for parameter in parameters.values()),
+        "planned": sum(layout.bytes_on_chip(mesh) for layout in layouts.values()),
+    }
+
+
+def bytes_by_device(tensors: list) -> dict[str, int]:
+    found: Counter = Counter()
+    for shards in torch_xla._XLAC._get_local_shards([tensor.detach() for tensor in tensors]) if xr.is_spmd() else []:
+        for data, device in shards:
+            found[device] += data.numel() * data.element_size()
+    return dict(found)
+
+
+def main() -> None:
+    warnings.simplefilter("ignore")
+    xr.global_runtime_device_count()  # before a backward pass on the CPU: autograd counts the devices there are, once
+    print(json.dumps([train(Case(**case)) for case in json.loads(sys.argv[1])]))
+
+
+if __name__ == "__main__":
+    main()
