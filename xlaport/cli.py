@@ -14,6 +14,7 @@ VERBS = {
     "migrate": ("xlaport.commands.migrate", "rewrite a CUDA training repository for TPU"),
     "lint": ("xlaport.commands.lint", "find what will be slow or wrong on a TPU"),
     "run": ("xlaport.commands.run", "run a CUDA program, unmodified, on the CPU or on XLA"),
+    "preflight": ("xlaport.commands.preflight", "compile the training step for a TPU, without one: does it fit, how long is it"),
     "rule": ("xlaport.commands.rule", "print the page of a rule, or test your own"),
 }
 RUNNERS = ("run",)

@@ -1,0 +1,168 @@
+"""`xlaport preflight`: does the training step fit on a TPU, how long is it, what will the compiler refuse?"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+
+from xlaport.errors import UserError, one_line
+from xlaport.preflight import environment, topology, tracing
+from xlaport.preflight.answer import Preflight
+from xlaport.preflight.compilation import Compilation
+from xlaport.preflight.environment import Compiler
+from xlaport.preflight.result import exit_status
+from xlaport.preflight.topology import Topology
+from xlaport.preflight.tracing import Factory, HuggingFace, Script, Source, Tracer
+
+FORMATS = {"text": "preflight", "json": "preflight_json"}
+"""Format -> module of `xlaport.reports`."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "xlaport preflight [OPTIONS] (SCRIPT.py | --factory MODULE:FUNCTION | --hf CONFIG) [-- ARGUMENTS]"
+    parser.epilog = "The step is traced or run in a process of its own: this verb executes the program. Exit status: 0 fits, 1 does not fit or is not supported, 2 no answer."
+    what = parser.add_argument_group("what is compiled")
+    what.add_argument("script", nargs="?", metavar="SCRIPT.py", help="run a migrated script until its step repeats; what follows -- goes to it")
+    what.add_argument("arguments", nargs="*", metavar="ARGUMENTS", help=argparse.SUPPRESS)
+    what.add_argument("--factory", metavar="MODULE:FUNCTION", help="a function that says how the step is made (docs/preflight.md); no weights, any size")
+    what.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="an argument of the factory")
+    what.add_argument("--hf", metavar="CONFIG", help="a causal language model of transformers by its config.json")
+    what.add_argument("--batch", type=positive, default=8, metavar="N", help="with --hf: sequences of all chips together (default: 8)")
+    what.add_argument("--seq", type=positive, default=0, metavar="N", help="with --hf: ids a sequence (default: what the model takes, at most 2048)")
+    what.add_argument("--dtype", default="bfloat16", choices=("bfloat16", "float32"), help="with --hf: of weights and optimizer state")
+    what.add_argument("--fsdp", action="store_true", help="with --hf: shard over all chips")
+    what.add_argument("--steps", type=positive, default=64, metavar="N", help="syncs a script may make before its step has to repeat (default: 64)")
+    where = parser.add_argument_group("for what")
+    where.add_argument("--topology", metavar="TPU:SHAPE", help="a slice, such as v5e:2x2 (default: v5e:1x1)")
+    where.add_argument("--ladder", metavar="TPUS", help="several, such as v5e,v6e,v5p: which slice is the smallest that fits")
+    where.add_argument("--chips", metavar="COUNTS", help="with --ladder: slices of these sizes, such as 1,4,16")
+    how = parser.add_argument_group("how")
+    how.add_argument("--python", type=Path, default=Path(sys.executable), metavar="PYTHON", help="of an environment with torch and torch_xla (default: this one)")
+    how.add_argument("--setup", action="store_true", help=f"install the compiler ({environment.SIZE}) and check it")
+    how.add_argument("--compiler", type=Path, metavar="FOLDER", help=f"where the compiler is or will be (default: ${environment.VARIABLE}, or the user's data folder)")
+    how.add_argument("--match-torch-xla", action="store_true", help="the compiler that torch_xla 2.9 pins, not the newest known")
+    how.add_argument("--option", action="append", default=[], metavar="KEY=VALUE", help="an option of the compiler")
+    how.add_argument("--keep", type=Path, metavar="FOLDER", help="keep programs and the compiler's dump there")
+    how.add_argument("--timeout", type=positive, default=3600, metavar="SECONDS", help="for tracing and for compiling, each (default: 3600)")
+    how.add_argument("--no-cache", action="store_true", help="neither use nor keep answers of earlier runs")
+    parser.add_argument("--output-format", choices=FORMATS, default="text")
+    parser.add_argument("--json", dest="output_format", action="store_const", const="json", help="short for --output-format json")
+
+
+def positive(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
+    return int(text)
+
+
+def run(options: argparse.Namespace) -> int:
+    pair = environment.OF_TORCH_XLA if options.match_torch_xla else environment.NEWEST
+    if options.setup:
+        setup(pair, options.compiler)
+        if not named(options):
+            return 0
+    source = source_of(options)
+    asked = topologies(options)
+    compiler = ready(pair, options.compiler)
+    show = import_module(f"xlaport.reports.{FORMATS[options.output_format]}").preflight
+    with work_folder(options.keep) as folder:
+        tracer = Tracer(source, folder, options.python, options.timeout)
+        compilation = Compilation(compiler, folder, pairs_of(options.option), options.timeout, not options.no_cache)
+        preflight = Preflight(tracer, compilation)
+        results = [preflight.ask(topology) for topology in asked]
+        show(results, sys.stdout)
+    return exit_status(results)
+
+
+# -- what is asked
+
+
+def named(options: argparse.Namespace) -> list[str]:
+    return [name for name in (options.script, options.factory, options.hf) if name]
+
+
+def source_of(options: argparse.Namespace) -> Source:
+    """The step to compile; raises `UserError` unless exactly one is named."""
+    if options.factory and options.script:
+        raise UserError("name a script or a --factory, not both")
+    if len(named(options)) != 1:
+        raise UserError("name what to compile: SCRIPT.py, --factory MODULE:FUNCTION or --hf CONFIG" if not named(options) else "name one of SCRIPT.py, --factory and --hf")
+    if options.factory:
+        if ":" not in options.factory:
+            raise UserError(f"--factory {options.factory}: write MODULE:FUNCTION or FILE.py:FUNCTION")
+        return Factory(options.factory, tracing.parse_arguments(options.set))
+    if options.hf:
+        return HuggingFace(str(Path(options.hf).absolute()), options.batch, options.seq, options.dtype, options.fsdp)
+    if not Path(options.script).is_file():
+        raise UserError(f"{options.script}: no such file")
+    return Script(options.script, tuple(options.arguments), options.steps)
+
+
+def topologies(options: argparse.Namespace) -> list[Topology]:
+    if options.chips and not options.ladder:
+        raise UserError("--chips goes with --ladder; a single slice is named by --topology")
+    if not options.ladder:
+        return [topology.parse(options.topology or "v5e:1x1")]
+    if options.topology:
+        raise UserError("give --topology or --ladder, not both")
+    counts = [count(word) for word in (options.chips or "").split(",") if word]
+    return topology.ladder([word.strip() for word in options.ladder.split(",") if word.strip()], counts)
+
+
+def count(word: str) -> int:
+    if not word.strip().isdecimal():
+        raise UserError(f"--chips: {word!r} is not a number of chips")
+    return int(word)
+
+
+def pairs_of(options: list[str]) -> tuple[tuple[str, str], ...]:
+    wrong = next((option for option in options if "=" not in option), None)
+    if wrong:
+        raise UserError(f"--option {wrong}: write KEY=VALUE")
+    return tuple(tuple(option.split("=", 1)) for option in options)
+
+
+# -- what it needs
+
+
+def setup(pair: environment.Pair, given: Path | None) -> Compiler:
+    from xlaport.preflight import smoke
+
+    folder = environment.base_folder(given) / pair.name
+    print(f"installing {pair} ({environment.SIZE}) into {one_line(str(folder))}", file=sys.stderr)
+    compiler = environment.setup(pair, given)
+    print(smoke.check(compiler), file=sys.stderr)
+    return compiler
+
+
+def ready(pair: environment.Pair, given: Path | None) -> Compiler:
+    """The compiler; on a terminal, the first use offers to install it."""
+    if environment.is_ready(pair, given) or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return environment.find(pair, given)
+    folder = environment.base_folder(given) / pair.name
+    print(f"The TPU compiler is not set up. Install {pair} ({environment.SIZE}) into {one_line(str(folder))}? [y/N] ", end="", file=sys.stderr, flush=True)
+    if input().strip().lower() not in ("y", "yes"):
+        return environment.find(pair, given)
+    return setup(pair, given)
+
+
+@contextmanager
+def work_folder(kept: Path | None) -> Iterator[Path]:
+    try:
+        if kept:
+            kept.mkdir(parents=True, exist_ok=True)
+            yield kept.absolute()
+            return
+        folder = Path(tempfile.mkdtemp(prefix="xlaport-preflight-"))
+    except OSError as error:
+        raise UserError(f"{kept or tempfile.gettempdir()}: {error.strerror or error}") from None
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,141 @@
+"""Running a child process and reading what it left. Whatever way it ends, the caller gets an answer or a sentence.
+
+A child gets a folder with `request.json` and leaves `answer.json` there. Both children run native code that may abort.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from xlaport.errors import UserError
+
+BOOTSTRAP = Path(__file__).resolve().with_name("bootstrap.py")
+REQUEST, ANSWER, ERRORS, OUTPUT = "request.json", "answer.json", "stderr", "stdout"
+CPU = {"PJRT_DEVICE": "CPU", "TPU_SKIP_MDS_QUERY": "1", "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONUNBUFFERED": "1"}
+
+
+@dataclass(frozen=True)
+class Child:
+    """How a child is called in sentences, and what runs it. `seconds` is the time it may take."""
+
+    title: str
+    python: Path
+    module: str
+    environment: Mapping[str, str]
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Ended:
+    """`answer` is what the child wrote, if it came to that; `death` says how it ended without."""
+
+    answer: dict[str, Any] | None
+    death: str = ""
+    errors: str = ""
+
+
+def run(child: Child, request: dict[str, Any], folder: Path, cwd: Path | None = None) -> Ended:
+    """Run a child to its end. Raises `UserError` when the folder cannot be written or there is no such Python."""
+    write(folder / REQUEST, request)
+    (folder / ANSWER).unlink(missing_ok=True)
+    environment = {**{key: value for key, value in os.environ.items() if key not in ("LD_PRELOAD",)}, **child.environment}
+    started = time.monotonic()
+    with open(folder / OUTPUT, "wb") as out, open(folder / ERRORS, "wb") as err:
+        try:
+            process = subprocess.Popen(
+                [str(child.python), str(BOOTSTRAP), child.module, str(folder)],
+                stdin=subprocess.DEVNULL, stdout=out, stderr=err, cwd=cwd, env=environment, start_new_session=True,
+            )
+        except OSError as error:
+            raise UserError(f"{child.python}: {error.strerror or error}") from None
+        try:
+            status = process.wait(child.seconds)
+        except subprocess.TimeoutExpired:
+            status = None
+        finally:
+            stop(process)  # loader processes and threads that outlive the answer go too
+    errors = (folder / ERRORS).read_text(encoding="utf-8", errors="replace")
+    answer = read(folder / ANSWER)
+    if answer is not None:
+        return Ended(answer, errors=errors)
+    if status is None:
+        return Ended(None, f"{child.title} was stopped after {time.monotonic() - started:.0f} s (--timeout)", errors)
+    return Ended(None, sentence(child.title, status, errors), errors)
+
+
+def stop(process: subprocess.Popen) -> None:
+    """End a child with all that it started; it leads a session of its own."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    process.wait()
+
+
+def write(file: Path, document: dict[str, Any]) -> None:
+    """Write JSON in one step; raises `UserError` with the system's reason."""
+    try:
+        handle, temporary = tempfile.mkstemp(dir=file.parent)
+        with open(handle, "w", encoding="utf-8") as stream:
+            json.dump(document, stream)
+        os.replace(temporary, file)
+    except OSError as error:
+        raise UserError(f"{file.parent}: {error.strerror or error}") from None
+
+
+def read(file: Path) -> dict[str, Any] | None:
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+
+
+# -- deaths
+
+KNOWN = (
+    (r"Unknown command line flag[^\n]*", "LIBTPU_INIT_ARGS holds a flag that this libtpu does not know: {0}"),
+    (r"PjRt buffer is null in TransferFromDevice", "an operation without a lowering read data that does not exist while tracing; run a script instead of a factory to find its line"),
+    (r"Check failed: !count_overflow", "the program has a shape that is not fixed, and the compiler aborts on those"),
+    (r"libtpu multi-process lockfile[^\n]*", "another process holds libtpu's lock file: {0}"),
+    (r"No space left on device[^\n]*", "no space left on the disk of the work folder; TMPDIR names another"),
+    (r"No module named '(torch_xla|torch)'", "torch and torch_xla are not installed there; --python names the environment that has them"),
+    (r"(?:MemoryError|std::bad_alloc|Cannot allocate memory)[^\n]*", "the host's memory ran out"),
+)
+"""What a child's last words mean, the most telling first; `{0}` is the match."""
+
+
+def sentence(title: str, status: int, errors: str) -> str:
+    """How a child ended that left no answer."""
+    ended = f"{title} was ended by {signal_name(-status)}" if status < 0 else f"{title} ended with status {status}"
+    for pattern, meaning in KNOWN:
+        found = re.search(pattern, errors)
+        if found:
+            return f"{ended}: {meaning.format(found.group().strip())}"
+    if status == -signal.SIGKILL:
+        return f"{ended}: most likely the host's memory ran out"
+    return f"{ended}: {last_words(errors)}"
+
+
+def signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def last_words(errors: str) -> str:
+    """The line of a child's stderr that says most: a failed check, an exception, or the last line."""
+    lines = [line.strip() for line in errors.splitlines() if line.strip()]
+    checks = [line for line in lines if "Check failed" in line]
+    raised = [line for line in lines if re.match(r"[\w.]+(Error|Exception|Interrupt)\b", line)]
+    return (checks[:1] or raised[-1:] or lines[-1:] or ["it said nothing"])[0][:300]

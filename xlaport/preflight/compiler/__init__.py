@@ -1,0 +1,1 @@
+"""The compile child: runs in the compiler's environment (jax, jaxlib, libtpu), without torch."""

@@ -1,0 +1,161 @@
+"""What a step holds in HBM, and whether that fits. Sizes are bytes of one device.
+
+The verdict never follows the compiler's: libtpu 0.0.21 does not count arguments when it looks for room, so the sum is
+compared with the limit here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+UNITS = {"B": 1, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+TIGHT = 0.95
+"""From this part of the limit on the room that is left says little: the compiler uses what is there."""
+
+
+@dataclass(frozen=True)
+class Memory:
+    """`live_peak` is the largest sum of live buffers; what the runtime reserves may be more, and is what counts.
+
+    With `exceeded`, the compiler gave up: then only `total` is known, as far as it says.
+    """
+
+    limit: int
+    total: int
+    arguments: int = 0
+    outputs: int = 0
+    aliased: int = 0
+    temporaries: int = 0
+    code: int = 0
+    live_peak: int = 0
+    exceeded: bool = False
+
+    @property
+    def fits(self) -> bool:
+        return not self.exceeded and self.total <= self.limit
+
+    @property
+    def is_tight(self) -> bool:
+        return self.fits and self.total > TIGHT * self.limit
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """One piece of HBM that `values` results share, one after another. `where`: operations that make them, with lines of the user's."""
+
+    size: int
+    values: int
+    shapes: tuple[str, ...]
+    where: tuple[str, ...] = ()
+
+
+def of_compiled(stats: dict[str, int], limit: int) -> Memory:
+    """From the compiler's statistics: the larger of the live peak and what is reserved, and the code."""
+    reserved = stats["argument"] + stats["output"] - stats["alias"] + stats["temp"]
+    return Memory(
+        limit=limit,
+        total=max(stats["peak"], reserved) + stats["generated_code"],
+        arguments=stats["argument"],
+        outputs=stats["output"] - stats["alias"],
+        aliased=stats["alias"],
+        temporaries=stats["temp"],
+        code=stats["generated_code"],
+        live_peak=stats["peak"],
+    )
+
+
+def of_exhausted(error: str, arguments: int, limit: int) -> Memory:
+    """From what the compiler says when it gives up. libtpu 0.0.52 names the sum; 0.0.21 leaves arguments out, so they are added."""
+    with_arguments = re.search(r"memory required[^(]*\(([\d.]+)([KMGT]?)\)", error)
+    if with_arguments:
+        return Memory(limit, size(*with_arguments.groups()), arguments, exceeded=True)
+    without = re.search(r"Used ([\d.]+)([KMGT]?) of", error)
+    return Memory(limit, size(*without.groups()) + arguments if without else 0, arguments, exceeded=True)
+
+
+def limit_in(error: str) -> int | None:
+    """The limit that an out-of-memory text names."""
+    found = re.search(r"exceeds available HBM \(([\d.]+)([KMGT]?)\)", error) or re.search(r"Used [\d.]+[KMGT]? of ([\d.]+)([KMGT]?) hbm", error)
+    return size(*found.groups()) if found else None
+
+
+def size(number: str, unit: str) -> int:
+    return int(float(number) * UNITS[(unit or "B").upper()])
+
+
+# -- the largest buffers
+
+ROW = re.compile(r"^\s*\S+\(\s*\d+%\);\s*([\d.]+)(B|[KMGT]iB);\s*(\d+);\s*(\d+);\s*(.*)$")
+LISTED = re.compile(r"^\s*\d+\. Size: ([\d.]+)([KMGT]?)\s*$")
+INSTRUCTION = re.compile(r"^\s*(?:ROOT )?%?[\w.\-]+ = (?:\()?([a-z]\w*\[[\d,]*\]).*?op_name=\"([^\"]*)\"")
+
+
+def buffers(report: str, program: str, most: int = 5) -> tuple[Buffer, ...]:
+    """The largest pieces of HBM in libtpu's memory usage report, with the lines that `program` (HLO text) gives for their shapes."""
+    rows = parse_report(report)
+    largest = sorted(rows, key=lambda row: -row.size)[:most]
+    origins = origins_of({shape for row in largest for shape in row.shapes}, program)
+    return tuple(Buffer(row.size, row.values, row.shapes, named(row.shapes, origins)) for row in largest)
+
+
+def parse_report(report: str) -> list[Buffer]:
+    """Rows of the first table, that of HBM. Those after it are of single allocations and other memories."""
+    rows: list[Buffer] = []
+    for line in report.splitlines():
+        found = ROW.match(line)
+        if found:
+            rows.append(Buffer(size(found[1], found[2]), int(found[4]), shapes_of(found[5])))
+        elif rows and not line.strip():
+            break
+    return rows
+
+
+def shapes_of(listed: str) -> tuple[str, ...]:
+    """`2×f32[8,4], (f32[4], u32[])` -> each array's shape once, the largest first."""
+    found = dict.fromkeys(re.findall(r"[a-z]\w*\[[\d,]*\]", listed))
+    return tuple(sorted(found, key=lambda shape: -elements(shape)))
+
+
+def elements(shape: str) -> int:
+    total = 1
+    for extent in re.findall(r"\d+", shape.partition("[")[2]):
+        total *= int(extent)
+    return total
+
+
+def origins_of(shapes: Iterable[str], program: str) -> dict[str, Counter[str]]:
+    """For each shape, the operations whose results have it."""
+    found: dict[str, Counter[str]] = {shape: Counter() for shape in shapes}
+    for line in program.splitlines():
+        made = INSTRUCTION.match(line)
+        if made and made.group(1) in found:
+            found[made.group(1)][made.group(2)] += 1
+    return found
+
+
+def named(shapes: tuple[str, ...], origins: dict[str, Counter[str]], most: int = 2) -> tuple[str, ...]:
+    """The commonest operations for the largest of some shapes, those with a line first."""
+    for shape in shapes:
+        known = sorted(origins[shape].items(), key=lambda item: (" at " not in item[0], -item[1]))
+        if known:
+            return tuple(name for name, _ in known[:most])
+    return ()
+
+
+def from_text(error: str, most: int = 5) -> tuple[Buffer, ...]:
+    """The largest allocations in the out-of-memory text itself, where libtpu 0.0.21 writes them."""
+    found, size_now, name = [], 0, ""
+    for line in error.splitlines():
+        starts = LISTED.match(line)
+        if starts:
+            size_now, name = size(*starts.groups()), ""
+        operator = re.search(r'op_name="([^"]*)"', line)
+        name = operator.group(1) if operator else name
+        shape = re.search(r"Shape: ([a-z]\w*\[[\d,]*\])", line)
+        if shape and size_now:
+            found.append(Buffer(size_now, 1, (shape.group(1),), (name,) if name else ()))
+            size_now = 0
+    return tuple(found[:most])

@@ -1,0 +1,113 @@
+"""The same step made otherwise: what `--suggest` tries, and fewer layers for `--quick`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import nn
+
+from xlaport.errors import UserError
+from xlaport.preflight.trace.contract import Step
+
+
+@dataclass(frozen=True)
+class Variant:
+    """`dtype`: of weights and optimizer state. `checkpoint`: recompute each layer in the backward pass.
+
+    `batch_divisor`: a batch so much smaller, accumulated as often. `fsdp`: shard the model. `layers`: keep so many.
+    """
+
+    dtype: str | None = None
+    checkpoint: bool = False
+    batch_divisor: int = 1
+    fsdp: bool = False
+    layers: int | None = None
+
+
+def applied(step: Step, variant: Variant) -> Step:
+    """The step with a smaller batch and its sharding; the rest concerns the model, see `changed`."""
+    if variant.fsdp:
+        step = replace(step, shard="fsdp")
+    if variant.batch_divisor == 1:
+        return step
+    uneven = [name for name, entry in step.batch.items() if entry.shape and entry.shape[0] % variant.batch_divisor]
+    if uneven:
+        raise UserError(f"{', '.join(uneven)}: the batch cannot be cut into {variant.batch_divisor}")
+    smaller = {
+        name: replace(entry, shape=(entry.shape[0] // variant.batch_divisor, *entry.shape[1:])) if entry.shape else entry
+        for name, entry in step.batch.items()
+    }
+    return replace(step, batch=smaller)
+
+
+def changed(model: nn.Module, step: Step, variant: Variant) -> nn.Module:
+    """The model of a variant, still on meta."""
+    if variant.layers is not None:
+        keep_layers(model, variant.layers)
+    if variant.dtype:
+        model = model.to(getattr(torch, variant.dtype))
+    if variant.checkpoint:
+        for layer in layers_of(model, step):
+            checkpoint(layer)
+    return model
+
+
+def layer_lists(model: nn.Module) -> list[nn.ModuleList | nn.Sequential]:
+    """Lists of at least two layers of one class, those with the most parameters first."""
+    lists = [
+        module for module in model.modules()
+        if isinstance(module, (nn.ModuleList, nn.Sequential)) and len(module) > 1 and len({type(layer) for layer in module}) == 1
+        and any(True for _ in module[0].children())
+    ]
+    return sorted(lists, key=lambda module: -sum(parameter.numel() for parameter in module.parameters()))
+
+
+def layer_classes(model: nn.Module, step: Step) -> tuple[type, ...]:
+    """The classes of the repeated blocks: as the factory says, or those of the largest list of equal ones."""
+    if step.layers:
+        return step.layers
+    lists = layer_lists(model)
+    return (type(lists[0][0]),) if lists else ()
+
+
+def layers_of(model: nn.Module, step: Step) -> list[nn.Module]:
+    found = [module for module in model.modules() if isinstance(module, layer_classes(model, step))]
+    if not found:
+        raise UserError("the model has no list of equal layers; name their classes as `layers` in what the factory returns")
+    return found
+
+
+def count_layers(model: nn.Module, step: Step) -> int:
+    """Of the commonest class of layers; 0 when there are none."""
+    counts = Counter(type(module) for module in model.modules() if isinstance(module, layer_classes(model, step)))
+    return max(counts.values(), default=0)
+
+
+def keep_layers(model: nn.Module, count: int) -> None:
+    """Cut the largest list of equal layers to its first `count`."""
+    lists = layer_lists(model)
+    if not lists or len(lists[0]) < count:
+        raise UserError(f"the model has no list of {count} equal layers to compile a part of")
+    del lists[0][count:]
+
+
+def checkpoint(layer: nn.Module) -> None:
+    """Recompute a layer in the backward pass, with torch_xla's checkpoint: torch's own lets XLA undo it."""
+    from torch_xla.utils.checkpoint import checkpoint as recompute
+
+    forward = layer.forward
+
+    def checkpointed(*args: Any, **kwargs: Any) -> Any:
+        if not torch.is_grad_enabled():
+            return forward(*args, **kwargs)
+        return recompute(lambda *given: forward(*given, **kwargs), *args, use_reentrant=True, preserve_rng_state=False)
+
+    layer.forward = checkpointed
+
+
+def from_json(raw: Mapping[str, Any]) -> Variant:
+    return Variant(**raw)
