@@ -9,7 +9,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from xlaport.runtime import carry, streams
-from xlaport.runtime.inside import imports, tap
+from xlaport.runtime.inside import attribution, imports, tap
 from xlaport.runtime.inside.session import Session
 
 
@@ -26,15 +26,13 @@ def install(session: Session) -> None:
         tap.install(session)
     if not job.autocast:
         no_autocast()
+    if job.profile is not None:
+        attribution.install(session)
     if job.carry is not None:
         carry.install(job.carry, session)
     if job.host_random:
         streams.install("CPU")
         imports.after("torch_xla", lambda: streams.install("XLA"))
-    if job.profile is not None:
-        from xlaport.runtime.inside import attribution
-
-        attribution.install(session)
 
 
 def seed(value: int) -> None:

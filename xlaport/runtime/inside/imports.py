@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import importlib.abc
 import importlib.machinery
+import importlib.util
 import sys
 from collections.abc import Callable
 from types import ModuleType
+
+WAITING: dict[str, list[Callable[[], None]]] = {}
+"""Module that is not imported yet, or not to its end -> what to call then, in order."""
 
 
 class Awaited(importlib.abc.MetaPathFinder):
     """Finds the awaited module as every other finder would, and calls back once it has been executed."""
 
-    def __init__(self, name: str, done: Callable[[], None]):
-        self.name, self.done = name, done
+    def __init__(self, name: str):
+        self.name = name
 
     def find_spec(self, name, path=None, target=None):
         if name != self.name:
@@ -21,15 +25,15 @@ class Awaited(importlib.abc.MetaPathFinder):
         sys.meta_path.remove(self)
         spec = importlib.util.find_spec(name)
         if spec is not None and spec.loader is not None:
-            spec.loader = Announced(spec.loader, self.done)
+            spec.loader = Announced(spec.loader)
         return spec
 
 
 class Announced(importlib.abc.Loader):
-    """The module's own loader, with a call at the end."""
+    """The module's own loader, with calls at the end."""
 
-    def __init__(self, loader: importlib.abc.Loader, done: Callable[[], None]):
-        self.loader, self.done = loader, done
+    def __init__(self, loader: importlib.abc.Loader):
+        self.loader = loader
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
         return self.loader.create_module(spec)
@@ -37,12 +41,19 @@ class Announced(importlib.abc.Loader):
     def exec_module(self, module: ModuleType) -> None:
         module.__spec__.loader = module.__loader__ = self.loader
         self.loader.exec_module(module)
-        self.done()
+        for done in WAITING.pop(module.__name__, ()):
+            done()
 
 
 def after(name: str, done: Callable[[], None]) -> None:
-    """Call `done` when the module has been imported: at once, if it is there already."""
-    if name in sys.modules:
+    """Call `done` when the module has been imported: at once, if it is there already.
+
+    A module that is being imported (torch_xla, while it imports torch) is waited for if it was awaited before.
+    """
+    if name in WAITING:
+        WAITING[name].append(done)
+    elif name in sys.modules:
         done()
     else:
-        sys.meta_path.insert(0, Awaited(name, done))
+        WAITING[name] = [done]
+        sys.meta_path.insert(0, Awaited(name))

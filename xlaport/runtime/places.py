@@ -1,0 +1,50 @@
+"""Which lines are the program's: not those of packages it imports, of Python, or ours. Used inside the program and outside."""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple
+
+PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+"""The folder of xlaport."""
+
+PACKAGES = ("site-packages", "dist-packages")
+"""Folders packages are installed in."""
+
+
+class Place(NamedTuple):
+    """A line of a file, numbered from 1, and the function it is in."""
+
+    file: str
+    line: int
+    function: str
+
+
+@dataclass(frozen=True)
+class Libraries:
+    """`roots` are folders of libraries besides those named in PACKAGES: Python's own, and packages of a checkout."""
+
+    roots: tuple[str, ...]
+
+    @classmethod
+    def here(cls, modules: tuple[str, ...]) -> Libraries:
+        """Those of this Python, with the folders of imported packages that may be installed anywhere."""
+        folders = {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")}
+        folders |= {os.path.dirname(sys.modules[name].__file__) for name in modules if name in sys.modules}
+        return cls(tuple(sorted(real + os.sep for real in map(os.path.realpath, folders))))
+
+    def owns(self, file: str) -> bool:
+        """Whether a code object's file is a library's, or xlaport's: also code that has no file (`<frozen ...>`)."""
+        return file.startswith(PACKAGE) or is_library(file, self.roots)
+
+
+@cache
+def is_library(file: str, roots: tuple[str, ...]) -> bool:
+    if file.startswith("<"):
+        return True
+    path = os.path.realpath(file)
+    return any(name in path.split(os.sep) for name in PACKAGES) or path.startswith(roots)
