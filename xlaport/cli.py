@@ -15,6 +15,7 @@ VERBS = {
     "lint": ("xlaport.commands.lint", "find what will be slow or wrong on a TPU"),
     "run": ("xlaport.commands.run", "run a CUDA program, unmodified, on the CPU or on XLA"),
     "preflight": ("xlaport.commands.preflight", "compile the training step for a TPU, without one: does it fit, how long is it"),
+    "verify": ("xlaport.commands.verify", "run original and port, and compare how they train"),
     "rule": ("xlaport.commands.rule", "print the page of a rule, or test your own"),
 }
 RUNNERS = ("run",)

@@ -37,6 +37,21 @@ def read() -> Reading:
     return Reading(compiled, compiled + cached, transfers[0] if transfers else 0, fallbacks)
 
 
+RANDOM = frozenset(
+    "bernoulli bernoulli_ exponential_ multinomial native_dropout normal normal_ rand randint randn random_ randperm rrelu_with_noise uniform uniform_".split()
+)
+"""Kernels of torch_xla that draw random numbers on the device."""
+
+
+def random_draws() -> dict[str, int]:
+    """Operation -> how often the device drew random numbers for it."""
+    if "torch_xla" not in sys.modules:
+        return {}
+    binding = sys.modules["torch_xla"]._XLAC
+    counts = {name: binding._xla_counter_value(f"xla::{name}") for name in RANDOM}
+    return {name: count for name, count in counts.items() if count}
+
+
 def is_pending(tensor) -> bool:
     """Whether reading `tensor` would launch a graph: it is on XLA and not computed yet."""
     if tensor.device.type != "xla":

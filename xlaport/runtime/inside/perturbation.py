@@ -19,5 +19,4 @@ def perturb(parameters: list[torch.Tensor], seed: int) -> None:
         generator = torch.Generator().manual_seed(seed * 1_000_003 + index)
         values = parameter.to_local() if hasattr(parameter, "to_local") else parameter
         noise = torch.randn(values.shape, generator=generator, dtype=torch.float64)
-        with torch.no_grad():
-            values.copy_((values.detach().double().cpu() * (1 + SIZE * noise)).to(values.dtype))
+        values.data.copy_((values.detach().double().cpu() * (1 + SIZE * noise)).to(values.dtype))

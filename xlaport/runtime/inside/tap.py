@@ -7,7 +7,6 @@ so a run with the tap has the graphs of a run without, with the losses and norms
 from __future__ import annotations
 
 import os
-import sys
 import time
 from dataclasses import dataclass, field
 
@@ -16,6 +15,7 @@ from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from xlaport.runtime.inside import counters, perturbation
+from xlaport.runtime.inside.lockstep import Companion, parameters
 from xlaport.runtime.inside.session import Session
 
 EAGER = 16
@@ -43,6 +43,7 @@ class Tap:
     steps: int = 0
     losses: int = 0
     before: torch.Tensor | None = None
+    companion: Companion | None = None
 
     def add(self, kind: str, values: dict, tensors: dict[str, torch.Tensor]) -> None:
         self.pending.append(Pending(kind, values, tensors))
@@ -80,6 +81,8 @@ class Tap:
     def before_step(self, optimizer: Optimizer, arguments, keywords) -> None:
         if self.session.job.compared:
             self.before = norms([p.grad for p in parameters(optimizer)])
+        if self.companion is not None:
+            self.companion.before_step(optimizer)
 
     def after_step(self, optimizer: Optimizer, arguments, keywords) -> None:
         self.leader = self.leader or optimizer
@@ -87,6 +90,8 @@ class Tap:
         after = norms(held) if self.session.job.compared else None
         tensors = {name: value for name, value in (("gradients", self.before), ("parameters", after)) if value is not None}
         self.add("step", self.described(optimizer, held), tensors)
+        if self.companion is not None:
+            self.companion.after_step(optimizer, self.losses)
         if optimizer is not self.leader:
             return
         self.steps += 1
@@ -102,6 +107,7 @@ class Tap:
             "held": len(held),
             "elements": sum(p.numel() for p in held),
             "without_gradient": sum(p.grad is None for p in held),
+            "settings": [settings(group) for group in optimizer.param_groups],
             "devices": sorted({p.device.type for p in held}),
             "time": time.monotonic(),
             "compiled": reading.compiled,
@@ -111,8 +117,13 @@ class Tap:
         }
 
 
-def parameters(optimizer: Optimizer) -> list[torch.Tensor]:
-    return [p for group in optimizer.param_groups for p in group["params"]]
+SETTINGS = ("lr", "momentum", "dampening", "weight_decay", "nesterov", "betas", "eps", "alpha", "amsgrad", "maximize")
+"""Of a parameter group: what decides how a step moves the parameters."""
+
+
+def settings(group: dict) -> dict:
+    """Plain numbers only: a tensor would have to be read."""
+    return {name: group[name] for name in SETTINGS if isinstance(group.get(name), (bool, int, float, tuple, list))}
 
 
 def local(tensor: torch.Tensor) -> torch.Tensor:
@@ -138,7 +149,8 @@ def norms(tensors: list[torch.Tensor | None]) -> torch.Tensor | None:
 
 
 def install(session: Session) -> None:
-    tap = Tap(session)
+    plan = session.job.lockstep
+    tap = Tap(session, companion=Companion(session, plan) if plan is not None else None)
     watch_backward(tap)
     watch_scaler()
     watch_optimizers(tap)
@@ -149,7 +161,7 @@ def install(session: Session) -> None:
 def at_end(tap: Tap) -> None:
     reading = counters.read()
     # Written before the last values are read: reading launches what is left to compute.
-    tap.session.record("total", compiled=reading.compiled, launched=reading.launched, fallbacks=reading.fallbacks, xla="torch_xla" in sys.modules)
+    tap.session.record("total", compiled=reading.compiled, launched=reading.launched, fallbacks=reading.fallbacks, random=counters.random_draws())
     tap.flush()
 
 

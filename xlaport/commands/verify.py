@@ -1,0 +1,108 @@
+"""`xlaport verify`: does the port train as the original does? Runs both, in processes of their own."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from importlib import import_module
+from pathlib import Path
+
+from xlaport.errors import UserError, one_line
+from xlaport.runtime import program
+from xlaport.runtime.program import Program
+from xlaport.runtime.verify.runs import Pair
+from xlaport.runtime.verify.verification import Verification, Wishes, verify
+
+FORMATS = {"text": "verify_text", "json": "verify_json", "markdown": "verify_markdown", "html": "verify_html"}
+"""Format -> module of `xlaport.reports`, imported when it is asked for."""
+
+SUFFIXES = {".json": "json", ".md": "markdown", ".html": "html", ".txt": "text"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = (
+        "Run the original on the CPU several times and the port on XLA once, with the same random numbers, and compare losses, gradients and weights."
+        " Both programs are executed. Exit status: 0 match, 1 no match, 2 a program could not run."
+    )
+    parser.usage = "xlaport verify [options] PORT --original SCRIPT [-- ARGUMENTS ...]"
+    parser.add_argument("port", type=Path, metavar="PORT", help="the migrated script; or the unported one, whose CUDA calls are then carried to XLA")
+    parser.add_argument("arguments", nargs="*", metavar="ARGUMENTS", help="after --: what both scripts are given")
+    parser.add_argument("--original", type=Path, metavar="SCRIPT", help="the CUDA script the port was made from")
+    parser.add_argument("--steps", type=positive, default=20, metavar="N", help="optimizer steps to compare (default 20)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of all generators, before the script sets its own (default 0)")
+    parser.add_argument("--rng", choices=("host", "device"), default="host", help="where random numbers are drawn: on the host for both sides (default), or by each device")
+    parser.add_argument("--limit", type=float, default=600, metavar="SECONDS", help="how long one run may take (default 600)")
+    parser.add_argument("--jobs", type=positive, default=min(4, os.cpu_count() or 1), metavar="N", help="runs side by side")
+    parser.add_argument("--lockstep", action="store_const", const="always", default="auto", help="give the port the original's state before each step (by itself where curves cannot decide)")
+    parser.add_argument("--no-lockstep", dest="lockstep", action="store_const", const="never", help=argparse.SUPPRESS)
+    parser.add_argument("--bisect", action="store_true", help="where they differ, find the module or gradient it starts in")
+    parser.add_argument("--python", default=sys.executable, metavar="PYTHON", help="the Python of the programs (default: this one)")
+    parser.add_argument("--folder", type=Path, metavar="FOLDER", help="where both programs run (default: here)")
+    parser.add_argument("--output-format", choices=FORMATS, default="text")
+    parser.add_argument("--json", dest="output_format", action="store_const", const="json", help="short for --output-format json")
+    parser.add_argument("--report", type=Path, action="append", default=[], metavar="FILE", help="also write FILE (.json, .md, .html or .txt); may be given again")
+
+
+def positive(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
+    return int(text)
+
+
+def run(options: argparse.Namespace) -> int:
+    reports = {file: format_of(file) for file in options.report}
+    pair = pair_of(options)
+    found = verify(pair, Wishes(options.lockstep, options.bisect), said)
+    for file, kind in reports.items():
+        write(file, kind, found, pair)
+    if found.failure is not None:
+        print(found.failure.output.rstrip(), file=sys.stderr)
+        print(f"xlaport: the {found.failure.side} could not run: {one_line(found.failure.reason)}", file=sys.stderr)
+    if found.failure is None or options.output_format == "json":
+        reporter(options.output_format).verification(found, pair, sys.stdout)
+    return found.exit_status
+
+
+def said(text: str) -> None:
+    if sys.stderr.isatty():
+        print(f"running: {text}", file=sys.stderr)
+
+
+def pair_of(options: argparse.Namespace) -> Pair:
+    port = program.check(options.port)
+    original = program.check(options.original) if options.original is not None else port
+    ported = imports_torch_xla(port)
+    if options.original is None and ported:
+        raise UserError(f"{port} is a port already: name the script it was made from with --original")
+    folder = (options.folder or Path.cwd()).resolve()
+    if not folder.is_dir():
+        raise UserError(f"{folder}: no such folder")
+    made = [Program(script.resolve(), tuple(options.arguments), options.python, folder) for script in (original, port)]
+    return Pair(made[0], made[1], options.steps, options.seed, options.rng == "host", options.limit, options.jobs, carry_port=options.original is None)
+
+
+def imports_torch_xla(script: Path) -> bool:
+    """Whether a script speaks of torch_xla: then it is run as it is."""
+    return "torch_xla" in script.read_text(encoding="utf-8", errors="replace")
+
+
+def format_of(file: Path) -> str:
+    kind = SUFFIXES.get(file.suffix.lower())
+    if kind is None:
+        raise UserError(f"{file}: a report ends in {', '.join(SUFFIXES)}")
+    if not file.resolve().parent.is_dir():
+        raise UserError(f"{file}: no such folder")
+    return kind
+
+
+def reporter(kind: str):
+    return import_module(f"xlaport.reports.{FORMATS[kind]}")
+
+
+def write(file: Path, kind: str, found: Verification, pair: Pair) -> None:
+    try:
+        with file.open("w", encoding="utf-8") as stream:
+            reporter(kind).verification(found, pair, stream)
+    except OSError as error:
+        raise UserError(f"{file}: {error.strerror}") from error

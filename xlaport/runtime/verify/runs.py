@@ -1,0 +1,145 @@
+"""The runs a verification makes: the reference several times, the port once; and all of them in lock-step."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from xlaport.runtime import program
+from xlaport.runtime.job import Job, LockStep
+from xlaport.runtime.program import Program
+from xlaport.runtime.verify.traces import Trace, trace
+
+DRAWS = 3
+"""Runs of the reference with perturbed weights."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """What is compared, and how it is run.
+
+    The reference runs on the CPU, CUDA carried there. The port runs as it is, or carried to XLA (`carry_port`) where it
+    is the unported program. `limit` is in seconds a run; `jobs` runs go side by side.
+    """
+
+    reference: Program
+    port: Program
+    steps: int
+    seed: int
+    host_random: bool
+    limit: float
+    jobs: int
+    carry_port: bool = False
+
+
+@dataclass(frozen=True)
+class Free:
+    """Runs that go their own ways. `base` has two threads or more; `again` is one of its draws, unperturbed, with one."""
+
+    base: Trace
+    port: Trace
+    again: Trace | None = None
+    draws: tuple[Trace, ...] = ()
+
+
+@dataclass(frozen=True)
+class Locked:
+    """Records of the followers of one lock-step: the reference's own, and the port's; `led` is the leader's trace."""
+
+    led: Trace
+    own: tuple[Trace, ...]
+    port: Trace
+
+
+Progress = Callable[[str], None]
+
+
+def threads() -> int:
+    return max(2, os.cpu_count() or 2)
+
+
+def free(pair: Pair, folder: Path, said: Progress) -> Free:
+    """The base and the port first: when one of them cannot run, nothing else does."""
+    with ThreadPoolExecutor(pair.jobs) as pool:
+        base = pool.submit(reference, pair, folder / "base", said, threads=threads())
+        port = pool.submit(ported, pair, folder / "port", said)
+        first = base.result()
+        if not comparable(first):
+            return Free(first, port.result())
+        waiting = [pool.submit(reference, pair, folder / "again", said, threads=1)]
+        waiting += [pool.submit(reference, pair, folder / f"draw{i}", said, threads=1, perturb=i) for i in range(1, DRAWS + 1)]
+        if autocasts(first):
+            waiting.append(pool.submit(reference, pair, folder / "full", said, threads=1, autocast=False))
+        again, *draws = [run.result() for run in waiting]
+        return Free(first, port.result(), again, tuple(draw for draw in (again, *draws) if draw.ran.good))
+
+
+def comparable(run: Trace) -> bool:
+    return run.ran.good and bool(run.losses)
+
+
+def autocasts(run: Trace) -> bool:
+    return any(name.startswith("autocast") for record in run.ran.of_kind("carried") for name in record["counts"])
+
+
+def job(pair: Pair, folder: Path, **changes) -> Job:
+    settings = {"steps": pair.steps, "seed": pair.seed, "host_random": pair.host_random, "record": True}
+    return Job(str(folder), str(program.ROOT), **{**settings, **changes})
+
+
+def reference(pair: Pair, folder: Path, said: Progress, **changes) -> Trace:
+    said(f"original on the CPU ({folder.name})")
+    return trace(program.run(pair.reference, job(pair, folder, carry="cpu", **changes), pair.limit))
+
+
+def ported(pair: Pair, folder: Path, said: Progress, **changes) -> Trace:
+    said(f"port on XLA ({folder.name})")
+    carry = "xla" if pair.carry_port else None
+    return trace(program.run(pair.port, job(pair, folder, carry=carry, threads=threads(), **changes), pair.limit))
+
+
+# -- lock-step
+
+
+LEADER = "leader"
+FOLLOWERS = ("own1", "own2", "port")
+
+
+def locked(pair: Pair, folder: Path, said: Progress, mixed: bool, traced: int | None = None) -> Locked:
+    """A leader, two followers of the reference (perturbed) and the port, at the same time: each waits for the leader.
+
+    Where precision is `mixed` one of the reference's followers computes in full precision, since a perturbation of 1e-7
+    seldom changes how a number is rounded to bfloat16.
+    """
+    shared = folder / "states"
+    shared.mkdir(parents=True)
+    plans = {name: LockStep(str(shared), name, FOLLOWERS, traced) for name in (LEADER, *FOLLOWERS)}
+    said("lock-step")
+    quiet: Progress = lambda text: None
+    pair = replace(pair, limit=pair.limit * 2)
+    runs = {
+        LEADER: lambda: reference(pair, folder / LEADER, quiet, threads=1, lockstep=plans[LEADER]),
+        "own1": lambda: reference(pair, folder / "own1", quiet, threads=2, perturb=1, lockstep=plans["own1"]),
+        "own2": lambda: reference(pair, folder / "own2", quiet, threads=1, perturb=2, autocast=not mixed, lockstep=plans["own2"]),
+        "port": lambda: ported(pair, folder / "port", quiet, lockstep=plans["port"]),
+    }
+    found: dict[str, Trace] = {}
+
+    def run(name: str) -> None:
+        try:
+            found[name] = runs[name]()
+        finally:
+            (shared / f"gone.{name}").touch()
+
+    workers = [threading.Thread(target=run, args=(name,)) for name in runs]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    return Locked(found[LEADER], (found["own1"], found["own2"]), found["port"])
+
+

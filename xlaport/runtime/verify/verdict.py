@@ -1,0 +1,275 @@
+"""What the runs say: a verdict and its reasons."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from xlaport.runtime.verify.curves import ROUNDING, Comparison, compare
+from xlaport.runtime.verify.runs import Free, Locked, autocasts
+from xlaport.runtime.verify.traces import Step, Trace
+
+MATCHES = 3.0
+"""Multiples of the envelope. Right ports of the sample models lie below 1 on free runs and below 2.5 in lock-step."""
+DRIFTS = 30.0
+NEVER = 0.01
+"""A mean scaled gap of the losses above this is never a match, however wide the envelope."""
+WIDE = 1e-4
+"""An envelope wider than this could hide a fault (a learning rate off by 1 % moves a loss by 3e-4): lock-step decides."""
+
+LOCKED_MATCHES = 5.0
+LOCKED_DRIFTS = 20.0
+GRADIENT_FLOOR, UPDATE_FLOOR = 2e-6, 5e-6
+"""What float32 alone explains in one step, relative: the order of sums, and Adam's division by small gradients."""
+MOVED = 1e-5
+"""A norm that moved by less, relative, may be rounding."""
+BFLOAT16 = 2.0**-8
+"""Spacing of bfloat16 numbers, relative."""
+
+
+class Verdict(StrEnum):
+    MATCH = "MATCH"
+    DRIFT = "DRIFT"
+    DIVERGED = "DIVERGED"
+    NOT_COMPARABLE = "NOT COMPARABLE"
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A verdict, why, and the step it begins to hold (counted from 0), if it does at one."""
+
+    verdict: Verdict
+    reasons: tuple[str, ...] = ()
+    first: int | None = None
+
+
+# -- what cannot be compared
+
+
+def incomparable(free: Free, host_random: bool) -> str | None:
+    """The cause for which curves say nothing, in one sentence."""
+    base, port = free.base, free.port
+    if not base.losses:
+        return "no loss was seen: the original calls .backward() on no one-element tensor"
+    if not port.losses:
+        return "no loss was seen in the port: it calls .backward() on no one-element tensor"
+    if port.devices == {"cpu"}:
+        return "the port computes its losses on the CPU, not on XLA: it proves nothing about a TPU"
+    if free.again is not None and differs_at_once(free):
+        return "the original's own runs differ at the first loss: it draws random numbers that no seed of ours controls, or reads the clock"
+    if not host_random and random_on_device(port):
+        return f"the port draws random numbers on the device ({', '.join(random_on_device(port))}): use --rng host"
+    return None
+
+
+def differs_at_once(free: Free) -> bool:
+    """Whether the first loss moved by more than rounding can between two runs with the same weights."""
+    draws = [draw.losses for draw in (free.again,) if draw.losses]
+    return bool(draws) and compare("loss", free.base.losses[:1], draws[0][:1], []).deviation[0] > 1e-3
+
+
+def random_on_device(port: Trace) -> list[str]:
+    return sorted(port.total.get("random", {}))
+
+
+# -- free runs
+
+
+def comparisons(free: Free) -> list[Comparison]:
+    """Losses first; then norms of all gradients before, and of all parameters after, each optimizer's step."""
+    floor = BFLOAT16 if autocasts(free.base) else 0.0
+    curves = (("loss", "losses"), ("gradient norm", "gradient_norms"), ("parameter norm", "parameter_norms"))
+    return [
+        widened(compare(name, getattr(free.base, curve), getattr(free.port, curve), [getattr(draw, curve) for draw in free.draws]), floor)
+        for name, curve in curves
+    ]
+
+
+def widened(comparison: Comparison, floor: float) -> Comparison:
+    if not floor:
+        return comparison
+    return Comparison(comparison.name, comparison.base, comparison.port, comparison.deviation, tuple(max(value, floor) for value in comparison.envelope))
+
+
+def judge_free(free: Free) -> Judgement:
+    """From curves alone."""
+    certain = list(differences(free.base, free.port))
+    compared = comparisons(free)
+    beyond = [(c, c.first_beyond(DRIFTS)) for c in compared]
+    first = min((step_of(free.base, c, at) for c, at in beyond if at is not None), default=None)
+    if certain or first is not None:
+        named = [f"{c.name} leaves {DRIFTS:.0f} times the envelope at step {step_of(free.base, c, at)}" for c, at in beyond if at is not None]
+        return Judgement(Verdict.DIVERGED, (*certain, *named), first if first is not None else 0)
+    worst = max(compared, key=lambda c: c.worst)
+    if compared[0].mean > NEVER:
+        return Judgement(Verdict.DRIFT, (f"the losses lie {compared[0].mean:.1%} apart on average: never a match",), step_of(free.base, worst, 0))
+    if worst.worst > MATCHES:
+        at = worst.first_beyond(MATCHES) or 0
+        return Judgement(Verdict.DRIFT, (f"{worst.name} lies at {worst.worst:.1f} times the envelope",), step_of(free.base, worst, at))
+    return Judgement(Verdict.MATCH)
+
+
+def step_of(trace: Trace, comparison: Comparison, at: int) -> int:
+    """The optimizer step an element of a curve belongs to."""
+    steps = trace.loss_steps if comparison.name == "loss" else [step.step for step in trace.steps]
+    return steps[at] if at < len(steps) else at
+
+
+def needs_lockstep(free: Free, judgement: Judgement) -> bool:
+    """Whether the curves leave it open: the program carries rounding too far, or the port lies between yes and no."""
+    if judgement.verdict is Verdict.DIVERGED:
+        return any(c.width > WIDE for c in comparisons(free)) and not list(differences(free.base, free.port))
+    return judgement.verdict is Verdict.DRIFT or any(c.width > WIDE for c in comparisons(free))
+
+
+# -- what is known without curves
+
+
+def differences(base: Trace, port: Trace) -> Iterator[str]:
+    """What cannot be so in a port that trains as its original: counts, settings, parameters that stay."""
+    if len(base.losses) != len(port.losses):
+        yield f"the original calls .backward() {len(base.losses)} times and the port {len(port.losses)} in the same steps"
+    if len(base.steps) != len(port.steps):
+        yield f"the original's optimizers step {len(base.steps)} times and the port's {len(port.steps)}"
+    for ours, theirs in zip(base.steps, port.steps):
+        found = list(step_differences(ours, theirs))
+        yield from (f"step {ours.step}: {text}" for text in found)
+        if found:
+            return
+    yield from stuck(base, port)
+
+
+def step_differences(base: Step, port: Step) -> Iterator[str]:
+    if base.elements != port.elements or base.held != port.held:
+        tied = "; tied weights became separate parameters" if port.held > base.held else ""
+        yield f"the optimizer holds {base.held} parameters ({base.elements} numbers) in the original and {port.held} ({port.elements}) in the port{tied}"
+    if port.without_gradient > base.without_gradient:
+        place = " (they are on the CPU: the optimizer was built before the model moved)" if "cpu" in port.devices else ""
+        yield f"{port.without_gradient} of {port.held} parameters of the optimizer have no gradient in the port, {base.without_gradient} in the original{place}"
+    if base.name != port.name:
+        yield f"the original steps {base.name}, the port {port.name}"
+    for name, ours, theirs in setting_differences(base, port):
+        yield f"{name} is {ours} in the original and {theirs} in the port"
+
+
+def setting_differences(base: Step, port: Step) -> Iterator[tuple[str, object, object]]:
+    for ours, theirs in zip(base.settings, port.settings):
+        known, other = dict(ours), dict(theirs)
+        for name in known.keys() & other.keys():
+            if not equal(known[name], other[name]):
+                yield name, known[name], other[name]
+
+
+def equal(a: object, b: object) -> bool:
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return len(a) == len(b) and all(map(equal, a, b))
+    return math.isclose(a, b, rel_tol=1e-6, abs_tol=1e-12)
+
+
+def stuck(base: Trace, port: Trace) -> Iterator[str]:
+    """Parameters that change in the original and not in the port."""
+    moved = [ranges(trace.steps) for trace in (base, port)]
+    if len(moved[0]) == len(moved[1]):
+        lost = sum(ours > MOVED and theirs == 0 for ours, theirs in zip(*moved))
+        if lost:
+            yield f"{lost} of {len(moved[0])} parameters change in the original and never in the port"
+
+
+def ranges(steps: Sequence[Step]) -> list[float]:
+    """For each parameter of each optimizer: how far its norm moved, relative to its largest."""
+    result = []
+    for optimizer in dict.fromkeys(step.optimizer for step in steps):
+        rows = [step.parameters for step in steps if step.optimizer == optimizer]
+        result += [(max(column) - min(column)) / (max(column) or 1.0) for column in zip(*rows)] if len(rows) > 1 else []
+    return result
+
+
+# -- lock-step
+
+
+@dataclass(frozen=True)
+class StepDeviation:
+    """One step from one state: relative distance of gradients, of updates and of the losses between port and reference,
+    with the reference's own envelope of each (running maximum)."""
+
+    at: int
+    gradient: float
+    update: float
+    loss: float
+    gradient_envelope: float
+    update_envelope: float
+    loss_envelope: float
+    start: float
+
+    @property
+    def ratio(self) -> float:
+        return max(self.gradient / self.gradient_envelope, self.update / self.update_envelope, self.loss / self.loss_envelope)
+
+    @property
+    def what(self) -> str:
+        shares = {"loss": self.loss / self.loss_envelope, "gradients": self.gradient / self.gradient_envelope, "update": self.update / self.update_envelope}
+        return next(name for name, ratio in shares.items() if ratio == max(shares.values()))
+
+
+def step_deviations(locked: Locked) -> list[StepDeviation]:
+    mixed = autocasts(locked.led)
+    rows = locked.port.ran.of_kind("lock")
+    own = [follower.ran.of_kind("lock") for follower in locked.own]
+    losses = compare("loss", locked.led.losses, locked.port.losses, [follower.losses for follower in locked.own])
+    found, widest = [], {"gradient": BFLOAT16 if mixed else GRADIENT_FLOOR, "update": BFLOAT16 if mixed else UPDATE_FLOOR, "loss": BFLOAT16 if mixed else ROUNDING}
+    told = 0
+    for at, row in enumerate(rows):
+        for name in ("gradient", "update"):
+            widest[name] = max([widest[name], *(lines[at][name] for lines in own if at < len(lines))])
+        new = range(told, min(row["losses"], len(losses.deviation)))
+        told = row["losses"]
+        widest["loss"] = max([widest["loss"], *(losses.envelope[i] for i in new)])
+        loss = max((losses.deviation[i] for i in new), default=0.0)
+        found.append(StepDeviation(at, row["gradient"], row["update"], loss, widest["gradient"], widest["update"], widest["loss"], row["start"]))
+    return found
+
+
+def judge_locked(locked: Locked, deviations: Sequence[StepDeviation]) -> Judgement:
+    """Every step from the same state: what differs in one step differs for a reason."""
+    mismatch = locked.port.ran.of_kind("mismatch")
+    if mismatch:
+        return Judgement(Verdict.DIVERGED, (f"the optimizer holds {mismatch[0]['led']} parameters in the original and {mismatch[0]['own']} in the port, or of other shapes",), mismatch[0]["at"])
+    missing = next((row for row in locked.port.ran.of_kind("lock") if row["missing"]), None)
+    if missing is not None:
+        names = ", ".join(missing["names"][i] for i in missing["missing"][:3])
+        return Judgement(Verdict.DIVERGED, (f"gradients are missing on one side: {names}",), missing["at"])
+    if not deviations:
+        return Judgement(Verdict.NOT_COMPARABLE, (f"no step was compared in lock-step: {locked.port.ran.reason()}",))
+    worst = max(deviations, key=lambda row: row.ratio)
+    if worst.ratio <= LOCKED_MATCHES:
+        return Judgement(Verdict.MATCH, (f"each of {len(deviations)} steps, made from the same state, is equal within {max(worst.ratio, 0.0):.1f} times the envelope of one step",))
+    bad = next(row for row in deviations if row.ratio > LOCKED_MATCHES)
+    verdict = Verdict.DRIFT if worst.ratio <= LOCKED_DRIFTS else Verdict.DIVERGED
+    return Judgement(verdict, (f"made from the same state, step {bad.at} differs in its {bad.what}: {bad.ratio:.0f} times the envelope",), bad.at)
+
+
+# -- how the port runs
+
+
+@dataclass(frozen=True)
+class Performance:
+    """Of the port's run: graphs compiled and launched, steps (of all optimizers) at which a graph was compiled after warm-up, ops on the host."""
+
+    compiled: int
+    launched: int
+    late: tuple[int, ...]
+    fallbacks: dict[str, int]
+    steps: int
+    no_step_end: bool
+
+
+def performance(port: Trace) -> Performance:
+    """A step that ends launches a graph; one that does not grows the next."""
+    total, steps = port.total, port.steps
+    half = len(steps) // 2
+    late = tuple(b.step for a, b in zip(steps[half:], steps[half + 1 :]) if b.compiled > a.compiled)
+    last = steps[half:]
+    idle = len(last) > 2 and all(a.launched == b.launched for a, b in zip(last, last[1:]))
+    return Performance(total.get("compiled", 0), total.get("launched", 0), late, total.get("fallbacks", {}), len(steps), idle)

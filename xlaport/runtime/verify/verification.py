@@ -1,0 +1,137 @@
+"""One verification, from two programs to a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from xlaport.runtime import program
+from xlaport.runtime.verify import bisect, runs, verdict
+from xlaport.runtime.verify.bisect import Origin
+from xlaport.runtime.verify.curves import Comparison
+from xlaport.runtime.verify.runs import Free, Pair, Progress
+from xlaport.runtime.verify.traces import Trace
+from xlaport.runtime.verify.verdict import Judgement, Performance, StepDeviation, Verdict
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A side that could not run: the reason in one line, and the end of what it printed."""
+
+    side: str
+    reason: str
+    output: str
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What was found.
+
+    `comparisons` are those of the free runs, loss first; `lockstep` has a row a step where lock-step was run. `times` are
+    the seconds since the first step of each step of the port, for a picture. `device` says what the port ran on.
+    """
+
+    judgement: Judgement
+    performance: Performance | None
+    comparisons: tuple[Comparison, ...] = ()
+    loss_steps: tuple[int, ...] = ()
+    lockstep: tuple[StepDeviation, ...] = ()
+    origin: Origin | None = None
+    device: str = ""
+    mixed: bool = False
+    carried: tuple[tuple[str, int], ...] = ()
+    compiled_at: tuple[int, ...] = ()
+    times: tuple[float, ...] = ()
+    failure: Failure | None = None
+
+    @property
+    def exit_status(self) -> int:
+        """0 for a match whose steps end, 2 where a side could not run, 1 otherwise."""
+        if self.failure is not None:
+            return 2
+        slow = self.performance is not None and self.performance.no_step_end
+        return 0 if self.judgement.verdict is Verdict.MATCH and not slow else 1
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """Whether lock-step is run ("auto", "always", "never"), and whether a difference is followed to where it starts."""
+
+    lockstep: str = "auto"
+    bisect: bool = False
+
+
+def verify(pair: Pair, wishes: Wishes, said: Progress) -> Verification:
+    """Run both programs and judge. Raises nothing for programs that fail: the result says so."""
+    with program.temporary() as folder:
+        free = runs.free(pair, Path(folder, "free"), said)
+        failure = failed(free)
+        if failure is not None:
+            return Verification(Judgement(Verdict.NOT_COMPARABLE, (failure.reason,)), None, failure=failure)
+        found = described(free)
+        cause = verdict.incomparable(free, pair.host_random)
+        if cause is not None:
+            return replace(found, judgement=Judgement(Verdict.NOT_COMPARABLE, (cause,)))
+        return decided(pair, wishes, free, found, Path(folder), said)
+
+
+def failed(free: Free) -> Failure | None:
+    for side, run in (("original", free.base), ("port", free.port)):
+        if not run.ran.good:
+            return Failure(side, run.ran.reason(), run.ran.output)
+    return None
+
+
+def described(free: Free) -> Verification:
+    steps = free.port.steps
+    compiled = tuple(b.step for a, b in zip(steps, steps[1:]) if b.compiled > a.compiled)
+    return Verification(
+        Judgement(Verdict.MATCH),
+        verdict.performance(free.port),
+        tuple(verdict.comparisons(free)) if free.draws else (),
+        free.base.loss_steps,
+        device="+".join(sorted(free.port.devices)) or "nothing",
+        mixed=runs.autocasts(free.base),
+        carried=carried(free.base),
+        compiled_at=((0, *compiled) if steps and steps[0].compiled else compiled),
+        times=tuple(step.time - steps[0].time for step in steps),
+    )
+
+
+def carried(run: Trace) -> tuple[tuple[str, int], ...]:
+    return tuple((name, count) for record in run.ran.of_kind("carried") for name, count in sorted(record["counts"].items()))
+
+
+def decided(pair: Pair, wishes: Wishes, free: Free, found: Verification, folder: Path, said: Progress) -> Verification:
+    judgement = verdict.judge_free(free)
+    asked = wishes.lockstep == "always" or wishes.lockstep == "auto" and verdict.needs_lockstep(free, judgement)
+    rows: Sequence[StepDeviation] = ()
+    if asked and free.base.steps:
+        locked = runs.locked(pair, folder / "lock", said, found.mixed)
+        rows = verdict.step_deviations(locked)
+        judgement = together(judgement, verdict.judge_locked(locked, rows), free)
+    found = replace(found, judgement=judgement, lockstep=tuple(rows))
+    if wishes.bisect and judgement.verdict in (Verdict.DIVERGED, Verdict.DRIFT) and free.base.steps:
+        found = replace(found, origin=followed(pair, found, folder, said))
+    return found
+
+
+def together(free: Judgement, locked: Judgement, runs_: Free) -> Judgement:
+    """Lock-step decides, except over what is certain without it."""
+    if locked.verdict is Verdict.NOT_COMPARABLE or list(verdict.differences(runs_.base, runs_.port)):
+        return replace(free, reasons=(*free.reasons, *locked.reasons))
+    return locked
+
+
+def followed(pair: Pair, found: Verification, folder: Path, said: Progress) -> Origin | None:
+    """Replay the first bad step, and look at modules and gradients in it."""
+    step = found.judgement.first if found.lockstep else None
+    if step is None:
+        said("looking for the first step that differs")
+        seen = runs.locked(pair, folder / "search", said, found.mixed)
+        step = verdict.judge_locked(seen, verdict.step_deviations(seen)).first
+    if step is None:
+        return None
+    said(f"looking at step {step}")
+    return bisect.origin(runs.locked(pair, folder / "bisect", said, found.mixed, traced=step), step)
