@@ -18,7 +18,7 @@ VERBS = {
     "verify": ("xlaport.commands.verify", "run original and port, and compare how they train"),
     "rule": ("xlaport.commands.rule", "print the page of a rule, or test your own"),
 }
-RUNNERS = ("run",)
+RUNNERS = ("run", "verify")
 """Verbs whose words after `--` are the arguments of the user's program: `options.program_arguments`."""
 
 INTERRUPTED = 130

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from xlaport import baseline, config, files
 from xlaport.diagnostics import Diagnostic, LintReport, counted
+from xlaport.commands.numbers import positive
 from xlaport.errors import UserError, one_line
 from xlaport.lint import cache, gather
 from xlaport.lint.gather import Gathered
@@ -44,12 +45,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--python-rules", type=Path, action="append", default=[], metavar="PATH", help="your own rules, with their Python code")
     parser.add_argument("--no-cache", action="store_true", help="neither use nor keep answers of other runs")
     parser.add_argument("--jobs", type=positive, metavar="N", help="processes (default: one a CPU for large projects)")
-
-
-def positive(text: str) -> int:
-    if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
-    return int(text)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 
+from xlaport.commands.numbers import positive
 from xlaport.errors import UserError, one_line
 from xlaport.preflight import environment, topology, tracing
 from xlaport.preflight.answer import Preflight
@@ -53,12 +54,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     how.add_argument("--no-cache", action="store_true", help="neither use nor keep answers of earlier runs")
     parser.add_argument("--output-format", choices=FORMATS, default="text")
     parser.add_argument("--json", dest="output_format", action="store_const", const="json", help="short for --output-format json")
-
-
-def positive(text: str) -> int:
-    if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
-    return int(text)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -9,6 +9,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+from xlaport.commands.numbers import positive, seconds
 from xlaport.errors import UserError, one_line
 from xlaport.runtime import program as programs
 from xlaport.runtime.job import LEFT_OUT, Job
@@ -29,22 +30,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--limit", type=seconds, metavar="S", help="end the program after S seconds")
     parser.add_argument("--replicas", type=positive, default=1, metavar="N", help="processes of a distributed program, with --device cpu (default: 1)")
     parser.add_argument("--python", default=sys.executable, metavar="PY", help="the Python that has torch (default: this one)")
-
-
-def positive(text: str) -> int:
-    if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
-    return int(text)
-
-
-def seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
-    return value
 
 
 def run(options: argparse.Namespace) -> int:

@@ -8,6 +8,7 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
+from xlaport.commands.numbers import positive, seconds
 from xlaport.errors import UserError, one_line
 from xlaport.runtime import program
 from xlaport.runtime.program import Program
@@ -25,14 +26,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "Run the original on the CPU several times and the port on XLA once, with the same random numbers, and compare losses, gradients and weights."
         " Both programs are executed. Exit status: 0 match, 1 no match, 2 a program could not run."
     )
-    parser.usage = "xlaport verify [options] PORT --original SCRIPT [-- ARGUMENTS ...]"
+    parser.usage = "xlaport verify PORT [--original SCRIPT] [options] [-- ARGUMENTS OF BOTH PROGRAMS]"
     parser.add_argument("port", type=Path, metavar="PORT", help="the migrated script; or the unported one, whose CUDA calls are then carried to XLA")
-    parser.add_argument("arguments", nargs="*", metavar="ARGUMENTS", help="after --: what both scripts are given")
     parser.add_argument("--original", type=Path, metavar="SCRIPT", help="the CUDA script the port was made from")
     parser.add_argument("--steps", type=positive, default=20, metavar="N", help="optimizer steps to compare (default 20)")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of all generators, before the script sets its own (default 0)")
     parser.add_argument("--rng", choices=("host", "device"), default="host", help="where random numbers are drawn: on the host for both sides (default), or by each device")
-    parser.add_argument("--limit", type=float, default=600, metavar="SECONDS", help="how long one run may take (default 600)")
+    parser.add_argument("--limit", type=seconds, default=600, metavar="SECONDS", help="how long one run may take (default 600)")
     parser.add_argument("--jobs", type=positive, default=min(4, os.cpu_count() or 1), metavar="N", help="runs side by side")
     parser.add_argument("--lockstep", action="store_const", const="always", default="auto", help="give the port the original's state before each step (by itself where curves cannot decide)")
     parser.add_argument("--no-lockstep", dest="lockstep", action="store_const", const="never", help=argparse.SUPPRESS)
@@ -42,12 +42,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output-format", choices=FORMATS, default="text")
     parser.add_argument("--json", dest="output_format", action="store_const", const="json", help="short for --output-format json")
     parser.add_argument("--report", type=Path, action="append", default=[], metavar="FILE", help="also write FILE (.json, .md, .html or .txt); may be given again")
-
-
-def positive(text: str) -> int:
-    if not text.isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
-    return int(text)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -78,7 +72,7 @@ def pair_of(options: argparse.Namespace) -> Pair:
     folder = (options.folder or Path.cwd()).resolve()
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder")
-    made = [Program(script.resolve(), tuple(options.arguments), options.python, folder) for script in (original, port)]
+    made = [Program(script.resolve(), tuple(options.program_arguments), options.python, folder) for script in (original, port)]
     return Pair(made[0], made[1], options.steps, options.seed, options.rng == "host", options.limit, options.jobs, carry_port=options.original is None)
 
 
