@@ -37,13 +37,31 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Free:
-    """Runs that go their own ways. `base` has two threads or more; `again` is one of its draws, unperturbed, with one."""
+class Reference:
+    """The original's own runs. `base` has two threads or more; `again` is one of its draws, unperturbed, with one.
+
+    Without draws the base could not run, or showed no loss.
+    """
 
     base: Trace
-    port: Trace
     again: Trace | None = None
     draws: tuple[Trace, ...] = ()
+
+
+@dataclass(frozen=True)
+class Free:
+    """Runs that go their own ways."""
+
+    reference: Reference
+    port: Trace
+
+    @property
+    def base(self) -> Trace:
+        return self.reference.base
+
+    @property
+    def draws(self) -> tuple[Trace, ...]:
+        return self.reference.draws
 
 
 @dataclass(frozen=True)
@@ -62,20 +80,31 @@ def threads() -> int:
     return max(2, os.cpu_count() or 2)
 
 
-def free(pair: Pair, folder: Path, said: Progress) -> Free:
-    """The base and the port first: when one of them cannot run, nothing else does."""
+def free(pair: Pair, folder: Path, said: Progress, known: Reference | None = None) -> Free:
+    """All runs of a verification without lock-step; `known` are runs of the reference made before."""
     with ThreadPoolExecutor(pair.jobs) as pool:
+        if known is not None:
+            return Free(known, pool.submit(ported, pair, folder / "port", said).result())
         base = pool.submit(reference, pair, folder / "base", said, threads=threads())
         port = pool.submit(ported, pair, folder / "port", said)
-        first = base.result()
-        if not comparable(first):
-            return Free(first, port.result())
-        waiting = [pool.submit(reference, pair, folder / "again", said, threads=1)]
-        waiting += [pool.submit(reference, pair, folder / f"draw{i}", said, threads=1, perturb=i) for i in range(1, DRAWS + 1)]
-        if autocasts(first):
-            waiting.append(pool.submit(reference, pair, folder / "full", said, threads=1, autocast=False))
-        again, *draws = [run.result() for run in waiting]
-        return Free(first, port.result(), again, tuple(draw for draw in (again, *draws) if draw.ran.good))
+        return Free(drawn(pair, base.result(), folder, said, pool), port.result())
+
+
+def references(pair: Pair, folder: Path, said: Progress) -> Reference:
+    with ThreadPoolExecutor(pair.jobs) as pool:
+        return drawn(pair, reference(pair, folder / "base", said, threads=threads()), folder, said, pool)
+
+
+def drawn(pair: Pair, base: Trace, folder: Path, said: Progress, pool: ThreadPoolExecutor) -> Reference:
+    """The other runs of the reference; none when the base says that they would be in vain."""
+    if not comparable(base):
+        return Reference(base)
+    waiting = [pool.submit(reference, pair, folder / "again", said, threads=1)]
+    waiting += [pool.submit(reference, pair, folder / f"draw{i}", said, threads=1, perturb=i) for i in range(1, DRAWS + 1)]
+    if autocasts(base):
+        waiting.append(pool.submit(reference, pair, folder / "full", said, threads=1, autocast=False))
+    runs = [run.result() for run in waiting]
+    return Reference(base, runs[0], tuple(run for run in runs if run.ran.good))
 
 
 def comparable(run: Trace) -> bool:

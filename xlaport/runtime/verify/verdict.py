@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from xlaport.runtime.verify.curves import ROUNDING, Comparison, compare
-from xlaport.runtime.verify.runs import Free, Locked, autocasts
+from xlaport.runtime.verify.runs import Free, Locked, Reference, autocasts
 from xlaport.runtime.verify.traces import Step, Trace
 
 MATCHES = 3.0
@@ -16,6 +16,8 @@ MATCHES = 3.0
 DRIFTS = 30.0
 NEVER = 0.01
 """A mean scaled gap of the losses above this is never a match, however wide the envelope."""
+AT_ONCE = 1e-3
+"""A first loss that moves by this much between runs with equal weights depends on more than the weights."""
 WIDE = 1e-4
 """An envelope wider than this could hide a fault (a learning rate off by 1 % moves a loss by 3e-4): lock-step decides."""
 
@@ -57,17 +59,18 @@ def incomparable(free: Free, host_random: bool) -> str | None:
         return "no loss was seen in the port: it calls .backward() on no one-element tensor"
     if port.devices == {"cpu"}:
         return "the port computes its losses on the CPU, not on XLA: it proves nothing about a TPU"
-    if free.again is not None and differs_at_once(free):
+    if differs_at_once(free.reference):
         return "the original's own runs differ at the first loss: it draws random numbers that no seed of ours controls, or reads the clock"
     if not host_random and random_on_device(port):
         return f"the port draws random numbers on the device ({', '.join(random_on_device(port))}): use --rng host"
     return None
 
 
-def differs_at_once(free: Free) -> bool:
+def differs_at_once(reference: Reference) -> bool:
     """Whether the first loss moved by more than rounding can between two runs with the same weights."""
-    draws = [draw.losses for draw in (free.again,) if draw.losses]
-    return bool(draws) and compare("loss", free.base.losses[:1], draws[0][:1], []).deviation[0] > 1e-3
+    if reference.again is None or not reference.again.losses:
+        return False
+    return compare("loss", reference.base.losses[:1], reference.again.losses[:1], []).deviation[0] > AT_ONCE
 
 
 def random_on_device(port: Trace) -> list[str]:

@@ -10,7 +10,7 @@ from xlaport.runtime import program
 from xlaport.runtime.verify import bisect, runs, verdict
 from xlaport.runtime.verify.bisect import Origin
 from xlaport.runtime.verify.curves import Comparison
-from xlaport.runtime.verify.runs import Free, Pair, Progress
+from xlaport.runtime.verify.runs import Free, Pair, Progress, Reference
 from xlaport.runtime.verify.traces import Trace
 from xlaport.runtime.verify.verdict import Judgement, Performance, StepDeviation, Verdict
 
@@ -62,10 +62,11 @@ class Wishes:
     bisect: bool = False
 
 
-def verify(pair: Pair, wishes: Wishes, said: Progress) -> Verification:
-    """Run both programs and judge. Raises nothing for programs that fail: the result says so."""
+def verify(pair: Pair, wishes: Wishes, said: Progress, known: Reference | None = None) -> Verification:
+    """Run both programs and judge. Raises nothing for programs that fail: the result says so. `known` are runs of the
+    reference that were made before, for the same settings."""
     with program.temporary() as folder:
-        free = runs.free(pair, Path(folder, "free"), said)
+        free = runs.free(pair, Path(folder, "free"), said, known)
         failure = failed(free)
         if failure is not None:
             return Verification(Judgement(Verdict.NOT_COMPARABLE, (failure.reason,)), None, failure=failure)
