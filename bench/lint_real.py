@@ -25,6 +25,7 @@ import scripts
 from xlaport import config, engine, files
 from xlaport.analysis.project import Project
 from xlaport.findings import Confidence, Effect
+from xlaport.lint.lines import statement_starts
 from xlaport.source import SourceFile
 
 PROBE = Path(__file__).resolve().with_name("lines_probe.py")
@@ -119,17 +120,6 @@ def findings(folder: Path) -> dict[str, list]:
     sources = {path: SourceFile.from_bytes(path, path.relative_to(folder).as_posix(), path.read_bytes()) for path in paths}
     found = engine.findings(Project(folder, sources), paths, config.Settings(), lint=True)
     return {sources[path].name: [f for f in found[path] if WAITS & set(f.effects)] for path in paths}
-
-
-def statement_starts(tree: ast.Module) -> dict[int, int]:
-    """Line -> first line of the innermost simple statement, or of the head of a compound one, it belongs to."""
-    table: dict[int, int] = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.stmt):
-            body = getattr(node, "body", None)
-            last = body[0].lineno - 1 if isinstance(body, list) and body else node.end_lineno
-            table |= {line: node.lineno for line in range(node.lineno, max(last, node.lineno) + 1)}
-    return table
 
 
 def is_stepping(ports: Path, place: str) -> bool:

@@ -16,9 +16,10 @@ VERBS = {
     "run": ("xlaport.commands.run", "run a CUDA program, unmodified, on the CPU or on XLA"),
     "preflight": ("xlaport.commands.preflight", "compile the training step for a TPU, without one: does it fit, how long is it"),
     "verify": ("xlaport.commands.verify", "run original and port, and compare how they train"),
+    "profile": ("xlaport.commands.profile", "which lines of a program wait for the device or compile again, by running it"),
     "rule": ("xlaport.commands.rule", "print the page of a rule, or test your own"),
 }
-RUNNERS = ("run", "verify")
+RUNNERS = ("run", "profile", "verify")
 """Verbs whose words after `--` are the arguments of the user's program: `options.program_arguments`."""
 
 INTERRUPTED = 130

@@ -47,14 +47,20 @@ def asked(options: argparse.Namespace) -> Program:
         raise UserError("name one program: a script, or a module with -m; its own arguments follow after --")
     if options.replicas > 1 and options.device == "xla":
         raise UserError("--replicas runs one process a replica, which XLA on one host does not: take --device cpu")
-    python = shutil.which(options.python)
-    if python is None:
-        raise UserError(f"--python {options.python}: no such program")
-    if not has_package(python, DEVICES[options.device]):
-        raise UserError(f"{python} has no {DEVICES[options.device]}: pip install 'xlaport[xla]' there, or name a Python that has it with --python")
+    python = python_of(options.python, DEVICES[options.device])
     script = Path(options.module) if options.module else programs.check(options.script)
     program = Program(script, tuple(options.program_arguments), python, is_module=options.module is not None)
     return program.on(options.replicas)
+
+
+def python_of(name: str, package: str) -> str:
+    """The Python a user names, as a path; raises UserError where there is none, or it has not the package."""
+    python = shutil.which(name)
+    if python is None:
+        raise UserError(f"--python {name}: no such program")
+    if not has_package(python, package):
+        raise UserError(f"{python} has no {package}: pip install 'xlaport[xla]' there, or name a Python that has it with --python")
+    return python
 
 
 def has_package(python: str, name: str) -> bool:

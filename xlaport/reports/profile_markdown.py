@@ -1,0 +1,43 @@
+"""A profile as Markdown tables, for a comment or a job's summary."""
+
+from __future__ import annotations
+
+from typing import TextIO
+
+from xlaport.reports.markdown import cell, code_span
+from xlaport.reports.profile import Rules, done, reason, summary, when, where
+from xlaport.runtime.places import Place
+from xlaport.runtime.profile.model import Profile
+
+
+def profile(found: Profile, rules: Rules, out: TextIO) -> None:
+    print("\n".join(lines(found, rules)), file=out)
+
+
+def lines(found: Profile, rules: Rules) -> list[str]:
+    steps = max(len(found.late_steps), 1)
+    text = ["# xlaport profile", "", *[f"- {cell(sentence)}" for sentence in summary(found)], ""]
+    if found.waiting:
+        text += ["## Lines that wait for the device", "", "A step, after warm-up.", "", "| line | ms | what | rules |", "|-|-:|-|-|"]
+        for line in found.waiting:
+            text.append(f"| {span(line.place)} | {line.late.seconds / steps * 1000:.1f} | {cell(done(line.late, steps))} | {codes(line.place, rules)} |")
+        text.append("")
+    if found.causes:
+        text += ["## Why graphs were compiled again", "", "| cause | graphs | rules |", "|-|-|-|"]
+        for cause in found.causes:
+            spoken = codes(cause.stack[0], rules) if cause.stack else ""
+            text.append(f"| {cell(reason(cause))} | {cell(when(cause, found))} | {spoken} |")
+        text.append("")
+    text += ["## Steps", "", "| step | ms | compiled | s compiling | launched | early | reads | on the host |", "|-:|-:|-:|-:|-:|-:|-:|-:|"]
+    for step in found.steps:
+        cells = (step.number, f"{step.seconds * 1000:.1f}", step.compiled, f"{step.compile_seconds:.1f}", step.launched, step.forced, step.reads, step.fallbacks)
+        text.append(f"| {' | '.join(map(str, cells))} |")
+    return text
+
+
+def span(place: Place) -> str:
+    return cell(code_span(where(place)))
+
+
+def codes(place: Place, rules: Rules) -> str:
+    return ", ".join(rules.get((place.file, place.line), ()))
