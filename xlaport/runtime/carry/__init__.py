@@ -7,7 +7,9 @@ process groups become gloo's or XLA's (`distributed`), and what has no form on a
 
 from __future__ import annotations
 
-from xlaport.runtime.carry import calls, distributed, namespace, precision, refused
+import os
+
+from xlaport.runtime.carry import batchnorm, calls, distributed, namespace, precision, refused
 from xlaport.runtime.carry.carrier import Carrier
 
 
@@ -21,7 +23,9 @@ def install(device: str, session) -> Carrier:
     namespace.install(carrier)
     precision.install(carrier)
     distributed.install(carrier)
+    batchnorm.install(carrier)
     refused.install(carrier)
     calls.install(carrier)
+    os.register_at_fork(after_in_child=carrier.counts.clear)  # the parent counts what it did
     session.at_end(lambda: session.record("carried", device=device, counts=dict(carrier.counts)))
     return carrier

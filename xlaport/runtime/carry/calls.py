@@ -7,16 +7,17 @@ list of functions is needed.
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.optim.optimizer import register_optimizer_step_post_hook
-from torch.overrides import TorchFunctionMode
-from torch.utils import checkpoint as torch_checkpoint
+from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils._device import DeviceContext
 
+from xlaport.runtime.carry.callers import is_program
 from xlaport.runtime.carry.carrier import Carrier
 
 Special = Callable[[Carrier, Callable, tuple, dict], Any]
@@ -61,13 +62,16 @@ def cuda(carrier: Carrier, function, args, keywords):
     return args[0].to(carrier.device)
 
 
-def unchanged(carrier: Carrier, function, args, keywords):
+def pin(carrier: Carrier, function, args, keywords):
+    carrier.note("pinned memory")
     return args[0]
 
 
 def as_type(carrier: Carrier, function, args, keywords):
     """`x.type(torch.cuda.FloatTensor)`, `x.type("torch.cuda.FloatTensor")` and `x.type()`."""
     wanted = args[1] if len(args) > 1 else keywords.get("dtype")
+    if wanted is None and is_program(2) and args[0].device.type == carrier.kind:
+        return f"torch.cuda.{NAMES[args[0].dtype]}" if args[0].dtype in NAMES else function(*args, **keywords)
     dtype = cuda_type(wanted)
     if dtype is None:
         return function(*args, **keywords)
@@ -97,16 +101,20 @@ LEGACY = {
 """Names of tensor types -> dtype, as in `torch.cuda.FloatTensor`."""
 
 
+NAMES = {dtype: name for name, dtype in LEGACY.items()}
+
+
 def is_cuda(carrier: Carrier, function, args, keywords):
-    """True to the program for a tensor on the carried device; torch itself asks to choose kernels, and is told the truth."""
-    asking = sys._getframe(2).f_globals.get("__name__", "")
-    if asking.partition(".")[0] == "torch":
-        return function(*args, **keywords)
-    return args[0].device.type == carrier.kind
+    return args[0].device.type == carrier.kind if is_program(2) else function(*args, **keywords)
+
+
+def device(carrier: Carrier, function, args, keywords):
+    found = function(*args, **keywords)
+    return carrier.shown if found.type == carrier.kind and is_program(2) else found
 
 
 def get_device(carrier: Carrier, function, args, keywords):
-    return 0 if args[0].device.type == carrier.kind else function(*args, **keywords)
+    return carrier.index if args[0].device.type == carrier.kind else function(*args, **keywords)
 
 
 def always(value: Any) -> Special:
@@ -117,10 +125,10 @@ SPECIAL: dict[Callable, Special] = {
     Tensor.to: to,
     Tensor.cuda: cuda,
     Tensor.type: as_type,
-    Tensor.pin_memory: unchanged,
+    Tensor.pin_memory: pin,
     Tensor.is_pinned: always(True),
-    Tensor.record_stream: always(None),
     Tensor.is_cuda.__get__: is_cuda,
+    Tensor.device.__get__: device,
     Tensor.get_device: get_device,
 }
 
@@ -131,20 +139,52 @@ def install(carrier: Carrier) -> None:
     watch_parallel_modules(carrier)
     watch_compile(carrier)
     if carrier.kind == "xla":
-        carry_checkpointing(carrier)
         end_steps(carrier)
+    Tensor.record_stream = lambda self, stream: None  # its arguments are checked before a mode sees them
     Carried(carrier).__enter__()
+    watch_threads(carrier)
+    watch_backward(carrier)
+
+
+def watch_threads(carrier: Carrier) -> None:
+    """A mode is a thread's own: each thread of the program enters it."""
+    run = threading.Thread._bootstrap_inner  # `run` is what programs override
+
+    def carried(self):
+        with Carried(carrier):
+            run(self)
+
+    threading.Thread._bootstrap_inner = carried
+
+
+def watch_backward(carrier: Carrier) -> None:
+    """A mode is off while it handles `loss.backward()`: hooks, custom functions and recomputation run in there."""
+    run = torch.autograd.graph._engine_run_backward
+
+    def carried(*arguments, **keywords):
+        if any(isinstance(mode, Carried) for mode in _get_current_function_mode_stack()):
+            return run(*arguments, **keywords)
+        with Carried(carrier):
+            return run(*arguments, **keywords)
+
+    torch.autograd.graph._engine_run_backward = torch.autograd._engine_run_backward = carried
 
 
 def watch_loading(carrier: Carrier) -> None:
     load, loader = torch.load, torch.utils.data.DataLoader.__init__
+    on_host = {"cuda": "cpu", **{f"cuda:{index}": "cpu" for index in range(64)}}
 
     def load_here(f, map_location=None, *arguments, **keywords):
-        if map_location is not None or keywords.get("map_location") is not None:
-            carrier.note("torch.load(map_location=)")
-        return load(f, "cpu", *arguments, **keywords)
+        if map_location is None:  # what was saved on CUDA elsewhere; tensors of XLA come back to XLA
+            return load(f, on_host, *arguments, **keywords)
+        carrier.note("torch.load(map_location=)")
+        loaded = load(f, "cpu", *arguments, **keywords)
+        return moved(loaded, carrier.device) if carrier.names_cuda(map_location) else loaded
 
     def unpinned(self, *arguments, **keywords):
+        if len(arguments) > PINS and arguments[PINS]:
+            carrier.note("pinned memory")
+            arguments = (*arguments[:PINS], False, *arguments[PINS + 1 :])
         if keywords.pop("pin_memory", False):
             carrier.note("pinned memory")
         keywords.pop("pin_memory_device", None)
@@ -154,16 +194,36 @@ def watch_loading(carrier: Carrier) -> None:
     torch.utils.data.DataLoader.__init__ = unpinned
 
 
+PINS = 7
+"""Position of `pin_memory` among the arguments of a DataLoader."""
+
+
+def moved(value: Any, device: torch.device) -> Any:
+    """What a file held, on the device: tensors and modules in dictionaries, lists and tuples, which are kept."""
+    if isinstance(value, (Tensor, nn.Module)):
+        return value.to(device)
+    if isinstance(value, dict):
+        value.update({key: moved(item, device) for key, item in value.items()})
+    elif isinstance(value, list):
+        value[:] = [moved(item, device) for item in value]
+    elif type(value) is tuple:
+        return tuple(moved(item, device) for item in value)
+    return value
+
+
 def watch_defaults(carrier: Carrier) -> None:
     """`torch.set_default_device("cuda")`, `with torch.device("cuda")`, `set_default_tensor_type` and generators."""
     default, tensor_type, context = torch.set_default_device, torch.set_default_tensor_type, DeviceContext.__init__
 
     def set_default_device(device):
+        if carrier.place(device) is not device:
+            carrier.note("default device")
         default(carrier.place(device))
 
     def set_default_tensor_type(kind):
         dtype = cuda_type(kind)
         if dtype is None:
+            default(None)
             return tensor_type(kind)
         carrier.note("default tensor type")
         torch.set_default_dtype(dtype)
@@ -203,7 +263,12 @@ def watch_parallel_modules(carrier: Carrier) -> None:
         torch.nn.Module.__init__(self)
         self.module, self.dim, self.device_ids, self.output_device = module, dim, [], None
 
-    torch.nn.DataParallel.__init__ = init
+    def data_parallel(module, inputs, device_ids=None, output_device=None, dim=0, module_kwargs=None):
+        carrier.note("nn.DataParallel")
+        return module(*(inputs if isinstance(inputs, tuple) else (inputs,)), **(module_kwargs or {}))
+
+    nn.DataParallel.__init__ = init
+    nn.parallel.data_parallel = sys.modules["torch.nn.parallel.data_parallel"].data_parallel = data_parallel
 
 
 def watch_compile(carrier: Carrier) -> None:
@@ -222,16 +287,3 @@ def watch_compile(carrier: Carrier) -> None:
 def end_steps(carrier: Carrier) -> None:
     """On CUDA work starts when it is asked for; on XLA a step of an optimizer is where a graph ends."""
     register_optimizer_step_post_hook(lambda *arguments: carrier.end_step())
-
-
-def carry_checkpointing(carrier: Carrier) -> None:
-    """torch's own checkpointing looks for `torch.xla`, which is not there (2.9)."""
-    from torch_xla.utils.checkpoint import checkpoint
-
-    def carried(function, *arguments, use_reentrant=True, preserve_rng_state=True, **keywords):
-        carrier.note("activation checkpointing")
-        extra = {name: value for name, value in keywords.items() if name not in ("context_fn", "determinism_check", "debug", "early_stop")}
-        run = (lambda *values: function(*values, **extra)) if extra else function
-        return checkpoint(run, *arguments, use_reentrant=True, preserve_rng_state=preserve_rng_state)
-
-    torch_checkpoint.checkpoint = carried

@@ -16,13 +16,14 @@ class CannotCarry(RuntimeError):
     """Asked for something that only CUDA has."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Carrier:
-    """`device` is the torch device; `kind` its type, "cpu" or "xla"."""
+    """`device` is the torch device; `kind` its type, "cpu" or "xla"; `index` the number the program has given it."""
 
     kind: str
     device: torch.device
     counts: Counter = field(default_factory=Counter)
+    index: int = 0
 
     @classmethod
     def to(cls, kind: str) -> Carrier:
@@ -53,6 +54,11 @@ class Carrier:
         import torch_xla
 
         torch_xla.sync()
+
+    @property
+    def shown(self) -> torch.device:
+        """The device as the program sees it."""
+        return torch.device("cuda", self.index)
 
     def names_cuda(self, value: Any) -> bool:
         """Whether a value names a CUDA device: a string, or a torch.device."""

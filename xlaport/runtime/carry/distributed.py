@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 
 import torch
 import torch.distributed as dist
 
-from xlaport.runtime.carry.carrier import Carrier
+from xlaport.runtime.carry.carrier import CannotCarry, Carrier
+from xlaport.runtime.inside import imports
 
 
 def install(carrier: Carrier) -> None:
@@ -17,6 +19,7 @@ def install(carrier: Carrier) -> None:
     carry_groups(carrier)
     carry_collectives(carrier)
     carry_meshes(carrier)
+    carry_sharding(carrier)
     carry_wrapper(carrier)
     carry_spawn(carrier)
 
@@ -67,8 +70,11 @@ def free_port() -> int:
 
 
 def replace(name: str, value) -> None:
-    setattr(dist, name, value)
-    setattr(dist.distributed_c10d, name, value)
+    """Set a function of torch.distributed, also where other modules of torch have imported it."""
+    original = getattr(dist, name)
+    for module in [module for key, module in sys.modules.items() if key.startswith("torch.")]:
+        if vars(module).get(name) is original:
+            setattr(module, name, value)
 
 
 def carry_collectives(carrier: Carrier) -> None:
@@ -93,16 +99,37 @@ def carry_collectives(carrier: Carrier) -> None:
 
 
 def carry_meshes(carrier: Carrier) -> None:
-    from torch.distributed import device_mesh
+    mesh = dist.device_mesh.DeviceMesh
+    made = mesh.__init__
 
-    made = device_mesh.init_device_mesh
+    def init(self, device_type, *arguments, **keywords):
+        made(self, carrier.kind if device_type == "cuda" else device_type, *arguments, **keywords)
 
-    def init_device_mesh(device_type, *arguments, **keywords):
-        return made(carrier.kind if device_type == "cuda" else device_type, *arguments, **keywords)
+    mesh.__init__ = init
 
-    device_mesh.init_device_mesh = init_device_mesh
-    if hasattr(dist, "init_device_mesh"):
-        dist.init_device_mesh = init_device_mesh
+
+def carry_sharding(carrier: Carrier) -> None:
+    """Both FSDPs shard over processes of gloo; XLA's shards are another program."""
+    imports.after("torch.distributed.fsdp", lambda: (carry_fsdp if carrier.kind == "cpu" else refuse_fsdp)(carrier))
+
+
+def carry_fsdp(carrier: Carrier) -> None:
+    module = sys.modules["torch.distributed.fsdp"]
+    made = module.FullyShardedDataParallel.__init__
+
+    def init(self, *arguments, device_id=None, **keywords):
+        carrier.note("FullyShardedDataParallel")
+        made(self, *arguments, device_id=carrier.device, **keywords)
+
+    module.FullyShardedDataParallel.__init__ = init
+
+
+def refuse_fsdp(carrier: Carrier) -> None:
+    def refuse(*arguments, **keywords):
+        raise CannotCarry("FSDP has no process groups on XLA: run it with --device cpu, or migrate it (xlaport migrate turns it into SPMD)")
+
+    module = sys.modules["torch.distributed.fsdp"]
+    module.FullyShardedDataParallel.__init__ = module.fully_shard = refuse
 
 
 def carry_wrapper(carrier: Carrier) -> None:

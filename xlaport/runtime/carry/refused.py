@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import torch
+import sys
+from collections.abc import Callable
 
 from xlaport.runtime.carry.carrier import CannotCarry, Carrier
 from xlaport.runtime.inside import imports
@@ -15,16 +16,18 @@ def install(carrier: Carrier) -> None:
 
 
 def refuse_builders(carrier: Carrier) -> None:
-    module = torch.utils.cpp_extension
+    module = sys.modules["torch.utils.cpp_extension"]
     for name in BUILDERS:
-        original = getattr(module, name)
+        setattr(module, name, without_kernels(name, getattr(module, name)))
 
-        def refuse(*arguments, original=original, name=name, **keywords):
-            if name != "CUDAExtension" and not has_cuda_sources(arguments, keywords):
-                return original(*arguments, **keywords)
-            raise CannotCarry(f"torch.utils.cpp_extension.{name} builds CUDA kernels, which run on no other device")
 
-        setattr(module, name, refuse)
+def without_kernels(builder: str, original: Callable) -> Callable:
+    def build(*arguments, **keywords):
+        if builder != "CUDAExtension" and not has_cuda_sources(arguments, keywords):
+            return original(*arguments, **keywords)
+        raise CannotCarry(f"torch.utils.cpp_extension.{builder} builds CUDA kernels, which run on no other device")
+
+    return build
 
 
 def has_cuda_sources(arguments: tuple, keywords: dict) -> bool:
