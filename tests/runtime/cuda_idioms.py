@@ -653,6 +653,7 @@ def process_group():
     x = torch.ones(2).cuda()
     dist.all_reduce(x), dist.all_reduce(x, op=dist.ReduceOp.AVG), dist.all_reduce(x, dist.ReduceOp.MAX), dist.broadcast(x, 0), dist.broadcast(x, src=0)
     assert x.tolist() == [1, 1]
+    dist.reduce_scatter_tensor(torch.zeros(2).cuda(), torch.ones(2).cuda(), op=dist.ReduceOp.AVG)
     work = dist.all_reduce(x, async_op=True)
     work.wait()
     gathered = [torch.zeros(2).cuda()]

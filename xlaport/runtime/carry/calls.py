@@ -140,6 +140,7 @@ def install(carrier: Carrier) -> None:
     watch_compile(carrier)
     if carrier.kind == "xla":
         end_steps(carrier)
+        watch_clipping()
     Tensor.record_stream = lambda self, stream: None  # its arguments are checked before a mode sees them
     Carried(carrier).__enter__()
     watch_threads(carrier)
@@ -282,6 +283,16 @@ def watch_compile(carrier: Carrier) -> None:
         carrier.leave_out("torch.compile")
 
     torch.compile, torch.nn.Module.compile = compile_nothing, compile_module
+
+
+def watch_clipping() -> None:
+    """torch_xla's own clipping of gradients knows no `foreach`, which changes no number."""
+    clip = nn.utils.clip_grad_norm_
+
+    def clip_grad_norm_(parameters, max_norm, norm_type=2.0, error_if_nonfinite=False, foreach=None):
+        return clip(parameters, max_norm, norm_type, error_if_nonfinite)
+
+    nn.utils.clip_grad_norm_ = clip_grad_norm_
 
 
 def end_steps(carrier: Carrier) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
+from collections.abc import Callable
 
 import torch
 import torch.distributed as dist
@@ -96,6 +97,54 @@ def carry_collectives(carrier: Carrier) -> None:
 
     replace("all_reduce", all_reduce)
     replace("barrier", wait)
+    carry_reduce_scatter(carrier)
+    if carrier.kind == "xla":
+        carry_objects(carrier)
+
+
+def carry_reduce_scatter(carrier: Carrier) -> None:
+    scatter = dist.reduce_scatter_tensor
+
+    def reduce_scatter_tensor(output, input, op=dist.ReduceOp.SUM, group=None, async_op=False):
+        averaged = op == dist.ReduceOp.AVG
+        work = scatter(output, input, dist.ReduceOp.SUM if averaged else op, group, async_op)
+        if averaged:
+            carrier.note("ReduceOp.AVG")
+            if work is not None:
+                work.wait()
+            output.div_(dist.get_world_size(group))
+        return work
+
+    replace("reduce_scatter_tensor", reduce_scatter_tensor)
+
+
+def carry_objects(carrier: Carrier) -> None:
+    """XLA's group takes no host tensors, which objects are sent as. One process of XLA is a world of one: they stay."""
+
+    def alone() -> None:
+        carrier.note("object collectives")
+        if dist.get_world_size() > 1:
+            raise CannotCarry("objects are not sent between processes of XLA: run it with --device cpu")
+
+    def gathered(object_list, obj, group=None):
+        alone()
+        object_list[:] = [obj]
+
+    def gather_object(obj, object_gather_list=None, dst=None, group=None, group_dst=None):
+        alone()
+        if object_gather_list is not None:
+            object_gather_list[:] = [obj]
+
+    def broadcast(object_list, src=None, group=None, device=None, group_src=None):
+        alone()
+
+    def scattered(scatter_object_output_list, scatter_object_input_list=None, src=None, group=None, group_src=None):
+        alone()
+        scatter_object_output_list[0] = scatter_object_input_list[0]
+
+    names = {"all_gather_object": gathered, "gather_object": gather_object, "broadcast_object_list": broadcast, "scatter_object_list": scattered}
+    for name, value in names.items():
+        replace(name, value)
 
 
 def carry_meshes(carrier: Carrier) -> None:
@@ -122,6 +171,18 @@ def carry_fsdp(carrier: Carrier) -> None:
         made(self, *arguments, device_id=carrier.device, **keywords)
 
     module.FullyShardedDataParallel.__init__ = init
+    for config in (module.FullStateDictConfig, module.ShardedStateDictConfig):
+        config.__init__ = without_offload(config.__init__)
+
+
+def without_offload(made: Callable) -> Callable:
+    """States are on the host already; torch 2.9 frees what it has "moved" there, and the process dies."""
+
+    def init(self, *arguments, **keywords):
+        made(self, *arguments, **keywords)
+        self.offload_to_cpu = False
+
+    return init
 
 
 def refuse_fsdp(carrier: Carrier) -> None:
