@@ -29,6 +29,9 @@ KEPT = 64 * 1024
 OWN_PROCESSES = re.compile(r"\bspawn\(|\bProcess\(|\btorch_xla\.launch\(|\bstart_processes\(")
 """Text of a script that starts the processes of its ranks."""
 
+INSTALLED = re.compile(r"[/\\](site-packages|dist-packages|python3\.\d+)[/\\]|^<")
+"""Files that are not the program's own."""
+
 GRACE = 5.0
 """Seconds a program that is told to stop may take."""
 
@@ -92,8 +95,9 @@ class Ran:
             return f"still running after {self.seconds:.0f} s (--limit)"
         if self.status == "killed":
             return f"killed by {signal_name(-self.code)}" + (", perhaps for want of memory" if self.code == -signal.SIGKILL else "")
-        where = f" at {self.frames[-1][0]}:{self.frames[-1][1]}" if self.frames else ""
-        return (self.error or last_line(self.output) or f"exit status {self.code}") + where
+        place = next((frame for frame in reversed(self.frames) if not INSTALLED.search(frame[0])), None)
+        where = f" at {place[0]}:{place[1]}" if place else ""
+        return (without_cuda(self.error) or last_line(self.output) or f"exit status {self.code}") + where
 
 
 def starts_processes(script: Path) -> bool:
@@ -249,6 +253,23 @@ def followers(job: Path) -> list[int]:
         except OSError:  # ended meanwhile, or another user's
             continue
     return found
+
+
+CUDA_PACKAGES = frozenset(
+    "amp_C apex bitsandbytes causal_conv1d cuda cudf cuml cupy dali deep_ep deep_gemm flash_attn flash_attn_interface flashinfer fused_layer_norm_cuda"
+    " GPUtil gpustat mamba_ssm nvidia pycuda pynvml selective_scan_cuda spconv tensorrt torch_tensorrt torchsparse transformer_engine triton vllm xformers".split()
+)
+"""Packages that are installed for CUDA only: where they are missing, installing them is no help."""
+
+MISSING = re.compile(r"ModuleNotFoundError: No module named '(\w+)")
+
+
+def without_cuda(error: str) -> str:
+    """The error, or that a package is missing which has no form on another device."""
+    missing = MISSING.match(error)
+    if missing is None or missing[1] not in CUDA_PACKAGES:
+        return error
+    return f"needs the package {missing[1]}, which has no form without CUDA"
 
 
 def tail(file: Path) -> str:

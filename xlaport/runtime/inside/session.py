@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import re
 import sys
 import threading
 import time
@@ -39,18 +40,25 @@ class Session:
         self.lock = threading.Lock()
         self.stream = None
         self.owner = os.getpid()
+        self.rank: int | None = None
+
+    def settle(self) -> None:
+        """Find out the rank while there is a process group: by the end it may be gone."""
+        if self.rank is None:
+            self.rank = rank()
 
     def record(self, kind: str, **values) -> None:
         """Append one record."""
         with self.lock:
             if self.stream is None:
-                name = f"events.{os.environ.get('RANK', '0')}.{self.owner}.jsonl"
+                self.settle()
+                name = f"events.{self.rank}.{self.owner}.jsonl"
                 self.stream = open(Path(self.job.folder, name), "a", encoding="utf-8", buffering=1)
             self.stream.write(json.dumps({"kind": kind, **values}) + "\n")
 
     def adopt(self) -> None:
         """This process is a fork of the one that began the session: it has records and an end of its own."""
-        self.is_main, self.over, self.stream, self.owner = False, False, None, os.getpid()
+        self.is_main, self.over, self.stream, self.owner, self.rank = False, False, None, os.getpid(), None
         self.lock = threading.Lock()
 
     def at_end(self, action) -> None:
@@ -77,6 +85,14 @@ class Session:
         if not self.is_main or threading.current_thread() is not threading.main_thread() or self.stops > SWALLOWED:
             leave(0)
         raise StopProgram
+
+
+def rank() -> int:
+    """Of this process, by its launcher or by the process group it has joined (`mp.spawn` sets no variable)."""
+    if "RANK" in os.environ:
+        return int(os.environ["RANK"])
+    groups = sys.modules.get("torch.distributed")
+    return groups.get_rank() if groups is not None and groups.is_available() and groups.is_initialized() else 0
 
 
 def leave(code: int) -> None:
@@ -112,7 +128,7 @@ def watch_end(session: Session) -> None:
     def hook(kind, error, trace) -> None:
         if issubclass(kind, StopProgram):
             leave(0)
-        session.finish("error", error=told(kind, error), frames=frames(trace))
+        session.finish("error", error=told(kind, error), frames=frames(error, trace))
         shown(kind, error, trace)
 
     def exit_now(code: int) -> None:
@@ -135,6 +151,10 @@ def told(kind: type[BaseException], error: BaseException) -> str:
     return text[-1] if "Traceback (most recent call last):" in text else f"{kind.__name__}: {text[0]}"
 
 
-def frames(trace) -> list[tuple[str, int]]:
-    """(file, line) of the failure, outermost first."""
-    return [(frame.filename, frame.lineno or 0) for frame in traceback.extract_tb(trace)]
+def frames(error: BaseException, trace) -> list[tuple[str, int]]:
+    """(file, line) of the failure, outermost first; where the message quotes the traceback of another process, that one's."""
+    quoted = [(file, int(line)) for file, line in QUOTED.findall(str(error))]
+    return quoted or [(frame.filename, frame.lineno or 0) for frame in traceback.extract_tb(trace)]
+
+
+QUOTED = re.compile(r'^ *File "(.+)", line (\d+), in ', re.MULTILINE)

@@ -46,6 +46,7 @@ class Tap:
     companion: Companion | None = None
 
     def add(self, kind: str, values: dict, tensors: dict[str, torch.Tensor]) -> None:
+        self.session.settle()
         self.pending.append(Pending(kind, values, tensors))
         if len(self.pending) >= EAGER and not any(counters.is_pending(tensor) for tensor in self.pending[0].tensors.values()):
             self.flush(computed_only=True)
