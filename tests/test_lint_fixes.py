@@ -101,6 +101,11 @@ def test_safe(body, after):
         ("seen = 0\nfor i in range(3):\n    seen += (x > i).sum().item()\nreturn seen", "seen = 0\nfor i in range(3):\n    seen += (x > i).sum()\nseen = int(seen)\nreturn seen"),
         ("part = 0\nfor i in range(3):\n    part += (x > i).sum().item() / 4\nreturn part", "part = 0\nfor i in range(3):\n    part += (x > i).sum() / 4\npart = float(part)\nreturn part"),
         ("part = 0.0\nfor i in range(3):\n    part += (x > i).sum().item()\nreturn part", "part = 0.0\nfor i in range(3):\n    part += (x > i).sum()\npart = float(part)\nreturn part"),
+        (
+            "# above\nif x.sum() > 0:  # why\n    # inside\n    x = x * 2  # twice\nreturn x",
+            "# above\n# inside\n# twice\nx = torch.where(x.sum() > 0, x * 2, x)  # why\nreturn x",
+        ),
+        ("if x.sum() > 0: x = -x  # why\nreturn x", "x = torch.where(x.sum() > 0, -x, x)  # why\nreturn x"),
         ("if x.sum():\n    self.best = x.mean()\nreturn x", "self.best = torch.where(x.sum() != 0, x.mean(), self.best)\nreturn x"),
     ],
 )

@@ -1053,12 +1053,28 @@ def test_what_is_left_comes_most_dangerous_first(tmp_path, capsys):
 
 
 def test_a_long_list_is_cut(tmp_path, capsys):
-    (tmp_path / "a.py").write_text("import torch\n" + "y = torch.cuda.comm.gather(a)\n" * 50)
+    (tmp_path / "a.py").write_text("import torch\n" + "".join(f"y = torch.cuda.unknown{number}(a)\n" for number in range(50)))
     run(tmp_path)
     out = capsys.readouterr().out
     assert "... and 30 more, listed with --report FILE" in out
     run(tmp_path, "--report", tmp_path / "r.md")
     assert (tmp_path / "r.md").read_text().count("a.py:") >= 50
+
+
+def test_what_says_the_same_is_one_item(tmp_path, capsys):
+    text = "import torch\n" + "y = torch.cuda.comm.gather(a)\n" * 30
+    for name in ("a.py", "b.py"):
+        (tmp_path / name).write_text(text)
+    run(tmp_path)
+    lines = capsys.readouterr().out.splitlines()
+    places = [line for line in lines if re.match(r"  a\.py:2: ", line)]
+    assert len(places) == 1 and not any(line.startswith("  a.py:3") for line in lines)
+    others = lines[lines.index(places[0]) + 1]
+    assert re.fullmatch(r"    and 59 more: a\.py:3, a\.py:4, .*, \.\.\.", others) and len(others) <= 80
+    (tmp_path / "b.py").write_text("import torch\ny = torch.cuda.comm.gather(a)\n")
+    (tmp_path / "a.py").write_text("import torch\ny = torch.cuda.comm.gather(a)\n")
+    run(tmp_path)
+    assert "    and 1 more: b.py:2" in capsys.readouterr().out.splitlines()
 
 
 def test_output_into_a_pipe_is_plain(src):

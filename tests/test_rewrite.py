@@ -44,6 +44,20 @@ def replaced(text: str, piece: str, template: str, **holes: str) -> str:
 
 
 @pytest.mark.parametrize(
+    "text, expected",
+    [
+        ('d = "xla" if hasattr(torch, "accelerator") else "cuda"\n', 'd = "xla"\n'),
+        ('d = ("xla" if flag else "cuda").upper()\n', 'd = "xla".upper()\n'),
+        ('d = (  # why\n    "xla" if flag else "cuda"\n)\n', 'd = (  # why\n    "xla"\n)\n'),
+        ('d = "xla" if ask() else "cuda"\n', 'd = "xla" if ask() else "xla"\n'),
+        ('d = "cpu" if flag else "cuda"\n', 'd = "cpu" if flag else "xla"\n'),
+    ],
+)
+def test_a_choice_between_equals_goes(text, expected):
+    assert replaced(text, '"cuda"', '"xla"') == expected
+
+
+@pytest.mark.parametrize(
     "text, piece, template, holes, expected",
     [
         ("x = a.cuda()\n", "a.cuda()", "{r}.to(d)", {"r": "a"}, "x = a.to(d)\n"),

@@ -43,10 +43,12 @@ def excerpt(text: str) -> str:
 def shortened(lines: list[str]) -> Iterator[str]:
     items = 0
     for line in lines:
-        items = items + 1 if line.startswith("  ") else 0
+        is_item = line.startswith("  ")
+        items += is_item and not line.startswith("    ")  # other places of the same belong to it
+        items = items if is_item else 0
         if items <= SHOWN:
             yield line
-        elif items == SHOWN + 1:
+        elif items == SHOWN + 1 and not line.startswith("    "):
             yield "  ..."
 
 

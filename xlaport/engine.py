@@ -29,11 +29,11 @@ MAX_PASSES = 10
 RESTLESS = "its edits change it again and again; this is a bug in xlaport"
 """Why a file is refused that still changes in the last pass."""
 
-WORTH_PARSING = re.compile(
-    rb"torch|cuda|cudnn|apex|deepspeed|xformers|flash_att|bitsandbytes|triton|pynvml|cupy|accelerate|lightning|transformers|diffusers|horovod|nccl"
-    rb"|nvidia|tensorrt|gpu|\.to\(",
-    re.IGNORECASE,
+WORTH_PARSING = tuple(
+    b"torch cuda cudnn apex deepspeed xformers flash_att bitsandbytes triton pynvml cupy accelerate lightning transformers diffusers horovod nccl"
+    b" nvidia tensorrt gpu .to(".split()
 )
+"""Looked for in lower case, one after the other: a pattern that ignores case takes ten times as long."""
 
 SYNTAX_CODE, SYNTAX_NAME = "XP001", "syntax-error"
 CRASH_CODE, CRASH_NAME = "XP002", "rule-failed"
@@ -177,7 +177,10 @@ def steps_of(project: Project, path: Path, settings: Settings) -> list[Finding]:
 
 def is_worth_parsing(source: SourceFile, rules: match.Index | None = None) -> bool:
     """May a rule find something? A rule of the user's own may speak of anything."""
-    return rules is not None and rules.has_own or WORTH_PARSING.search(source.raw) is not None
+    if rules is not None and rules.has_own:
+        return True
+    lower = source.raw.lower()
+    return any(word in lower for word in WORTH_PARSING)
 
 
 def guarded(found: Iterator[Finding], name: str, who: str, passed: tuple[type[Exception], ...] = ()) -> Iterator[Finding]:

@@ -48,11 +48,13 @@ def mentions(module: Module) -> Iterator[tuple[ast.AST, str, int]]:
     """(node, identifier or text, line) of every identifier and string that matches `WORDS`, or was imported from what does."""
     facts = module.facts
     imported = names_from_cuda_modules(module)
-    for node in facts.of(ast.Name):
-        if says_cuda(node.id) or node.id in imported and cuda_reference(module, node):
+    saying = {name for name in {node.id for node in facts.of(ast.Name)} if says_cuda(name)}
+    for node in facts.of(ast.Name) if saying or imported else ():
+        if node.id in saying or node.id in imported and cuda_reference(module, node):
             yield node, node.id, node.lineno
-    for node in facts.of(ast.Attribute):
-        if says_cuda(node.attr):
+    saying = {name for name in {node.attr for node in facts.of(ast.Attribute)} if says_cuda(name)}
+    for node in facts.of(ast.Attribute) if saying else ():
+        if node.attr in saying:
             yield node, node.attr, node.end_lineno
     for node in facts.of(ast.arg, ast.keyword):
         if node.arg and says_cuda(node.arg):

@@ -14,7 +14,7 @@ def check(context: Context):
     for call in context.calls("torch.device"):
         if not syntax.is_dead(call):
             yield from from_constructor(context, call)
-    for call in context.facts.of(ast.Call):
+    for call in dict.fromkeys([*context.calls_of_method("to", "to_empty"), *context.calls_with_keyword("device")]):
         if not syntax.is_dead(call):
             for place in device_arguments(context, call):
                 yield from from_argument(context, place)

@@ -28,17 +28,16 @@ def check(context: Context):
             yield finding_for(context, node)
     if not context.on_device:
         return
-    for node in context.facts.of(ast.Call, ast.Subscript):
-        if may_take_number(context, node) and is_cut(context, node) and not syntax.is_dead(node):
+    subscripts = (node for node in context.facts.of(ast.Subscript) if may_take_number(context, node))
+    for node in [*context.calls_of_method(*SPLITTING, *STRIPPING, "replace"), *subscripts]:
+        if is_cut(context, node) and not syntax.is_dead(node):
             yield context.finding(
                 node, 'the number is cut out of the device\'s name, and "xla" has none: a process\'s own device is number 0', danger=Danger.LOUD
             )
 
 
-def may_take_number(context: Context, node: ast.Call | ast.Subscript) -> bool:
-    """By its form alone: `x[5:]`, `x[-1]`, `x.split(...)`."""
-    if isinstance(node, ast.Call):
-        return isinstance(node.func, ast.Attribute) and node.func.attr in SPLITTING | STRIPPING | {"replace"}
+def may_take_number(context: Context, node: ast.Subscript) -> bool:
+    """By its form alone: `x[5:]`, `x[-1]`."""
     if isinstance(node.slice, ast.Slice) and constant(node.slice.lower) in AFTER_NAME or is_length(node.slice):
         return isinstance(node.value, (ast.Name, ast.Attribute, ast.Call))
     if isinstance(node.slice, ast.Slice):
@@ -82,7 +81,7 @@ def takes_beginning(node: ast.AST) -> bool:
 
 def composed_names(context: Context):
     """`f"cuda:{i}"` and its older spellings."""
-    for node in context.facts.of(ast.JoinedStr, ast.BinOp, ast.Call):
+    for node in [*context.facts.of(ast.JoinedStr, ast.BinOp), *context.calls_of_method("format")]:
         if devices.composed_index(node, context.module) is not None:
             yield node
 

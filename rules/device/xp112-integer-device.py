@@ -16,7 +16,7 @@ def check(context: Context):
     if not context.on_device:
         return
     defined: set[ast.expr] = set()
-    for call in context.facts.of(ast.Call):
+    for call in dict.fromkeys([*context.calls_of_method("to"), *context.calls_with_keyword("device")]):
         argument = possible_argument(context, call)
         if argument is None or is_place(context, argument) or syntax.is_dead(call) or not devices.is_integer_device(argument, context.module):
             continue

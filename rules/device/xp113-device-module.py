@@ -7,12 +7,11 @@ from xlaport.ruleset.api import Context, Kind, syntax
 
 
 def check(context: Context):
-    for call in context.facts.of(ast.Call):
-        if syntax.is_dead(call):
-            continue
-        if context.refers(call.func, "torch.get_device_module"):
+    for call in context.calls("torch.get_device_module"):
+        if not syntax.is_dead(call):
             yield context.finding(call)
-        elif isinstance(call.func, ast.Name) and call.func.id == "getattr" and len(call.args) >= 2:
+    for call in context.values.calls_by_last_name.get("getattr", ()):
+        if isinstance(call.func, ast.Name) and len(call.args) >= 2 and not syntax.is_dead(call):
             if context.refers(call.args[0], "torch") and names_device(context, call.args[1]):
                 yield context.finding(call)
 

@@ -20,7 +20,7 @@ def check(context: Context):
     if not context.names_any(*HALF) or not context.on_device:
         return
     in_autocast = {id(node): node for node in reaching_autocast(context)}
-    for node in context.facts.of(ast.Attribute, ast.Name):
+    for node in dict.fromkeys(node for name in HALF for node in context.names.references.get(name, ())):
         if not (is_half(context, node) and not syntax.is_dead(node)):
             continue
         table = holder_of(node)
@@ -31,7 +31,7 @@ def check(context: Context):
 
 
 def is_half(context: Context, node: ast.expr) -> bool:
-    if isinstance(node.parent, ast.Attribute) or not isinstance(node.ctx, ast.Load) or not context.refers(node, *HALF):
+    if not isinstance(node, (ast.Attribute, ast.Name)) or isinstance(node.parent, ast.Attribute) or not isinstance(node.ctx, ast.Load) or not context.refers(node, *HALF):
         return False
     return not (isinstance(node, ast.Name) and any(b.target is None for b in context.names.bindings(node)))
 
@@ -66,7 +66,7 @@ def elsewhere(context: Context, node: ast.expr):
 
 
 def reaching_autocast(context: Context) -> Iterator[ast.expr]:
-    for call in context.facts.of(ast.Call):
+    for call in dict.fromkeys([*context.calls(*PLACES), *context.calls("functools.partial")]):
         func, positional = call.func, call.args
         if context.refers(func, "functools.partial") and positional:
             func, positional = positional[0], positional[1:]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from xlaport.analysis.facts import ancestors, block_of, enclosing_function, is_docstring
-from xlaport.analysis.folding import fold, outermost_condition
+from xlaport.analysis.folding import fold, only_looks, outermost_condition
 from xlaport.analysis.project import Module, Project
 from xlaport.analysis.values import NUMBER, PLACE, Kind, constant, default_of, last_name
 
@@ -44,7 +44,7 @@ class Spelled:
 
 def is_cuda_string(node: ast.AST | None) -> bool:
     value = constant(node)
-    return isinstance(value, str) and CUDA_STRING.fullmatch(value) is not None
+    return isinstance(value, str) and value.startswith("cuda") and CUDA_STRING.fullmatch(value) is not None
 
 
 def spelled(node: ast.expr, module: Module, device: str) -> Spelled | None:
@@ -87,7 +87,9 @@ def composed_index(node: ast.expr, module: Module) -> ast.expr | None:
 
 def is_beginning(node: ast.BinOp) -> bool:
     """The left of `"cuda:" + x` or `"cuda:%d" % x`: a text that goes on (`"cuda_" + x`) names no device."""
-    value = str(constant(node.left))
+    value = constant(node.left)
+    if not isinstance(value, str):
+        return False
     if isinstance(node.op, ast.Add):
         return value in {"cuda", "cuda:"}
     return isinstance(node.op, ast.Mod) and PERCENT.fullmatch(value) is not None
@@ -102,6 +104,8 @@ def spelled_choice(node: ast.IfExp, module: Module, device: str) -> Spelled | No
     sides = [spelled(node.body, module, device), spelled(node.orelse, module, device)]
     if all(side is None for side in sides):
         return None
+    if None not in sides and sides[0].template == sides[1].template and not sides[0].parts and only_looks(node.test):
+        return Spelled(sides[0].template, index=sides[0].index or sides[1].index)
     texts, parts, index = [], list(test.parts), None
     for side, branch in zip(sides, (node.body, node.orelse)):
         if side is None:

@@ -130,6 +130,20 @@ def own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
         stack.extend(reversed(list(ast.iter_child_nodes(node))))
 
 
+BLOCKS = ("body", "handlers", "orelse", "finalbody", "cases")
+"""Fields that hold statements, or what holds statements, in the order of the text."""
+
+
+def own_statements(function: ast.AST) -> Iterator[ast.AST]:
+    """Statements of a function body, with handlers and cases; expressions and what is in nested definitions are left out."""
+    stack = list(reversed(function.body)) if isinstance(function, FUNCTIONS) else []
+    while stack:
+        node = stack.pop()
+        yield node
+        if not isinstance(node, (*FUNCTIONS, ast.ClassDef)):
+            stack.extend(reversed([inner for name in BLOCKS for inner in getattr(node, name, ())]))
+
+
 def is_called(node: ast.expr) -> bool:
     return isinstance(node.parent, ast.Call) and node.parent.func is node
 

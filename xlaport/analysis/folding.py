@@ -13,6 +13,9 @@ from dataclasses import dataclass
 NEGATION = re.compile(r"not (\{p\d+\}|\([^()]*\))")
 """`not x`: needs no parentheses beside `and` and `or`."""
 
+LOOKS = frozenset({"hasattr", "isinstance", "issubclass", "callable", "len"})
+"""Builtins whose calls do nothing but look."""
+
 Truth = Callable[[ast.expr], bool | None]
 
 
@@ -83,3 +86,9 @@ def outermost_condition(node: ast.expr) -> ast.expr:
     ):
         node = node.parent
     return node
+
+
+def only_looks(test: ast.expr) -> bool:
+    """May a condition go when nothing depends on it? It calls nothing but `hasattr` and its like."""
+    acting = (node for node in ast.walk(test) if isinstance(node, (ast.Call, ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)))
+    return all(isinstance(node, ast.Call) and getattr(node.func, "id", "") in LOOKS for node in acting)

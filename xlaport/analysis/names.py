@@ -34,6 +34,10 @@ CANONICAL_PREFIXES = {
 """Modules of torch that re-export a name: where it is defined -> where it is documented."""
 
 
+COMPOSED = frozenset({ast.Call, ast.IfExp, ast.BoolOp, ast.NamedExpr})
+"""Expressions that may give an imported object though they are no dotted name."""
+
+
 @lru_cache(maxsize=65536)
 def canonical(name: str) -> str:
     """`torch.cuda.amp.autocast_mode.autocast` -> `torch.cuda.amp.autocast`."""
@@ -102,17 +106,18 @@ class Names:
         return table
 
     def _referring(self) -> Iterator[ast.expr]:
-        imported = self._imported_names()
+        imported = self._imported_names
         for node in self.module.of(ast.Name):
             if imported is None or node.id in imported:
                 yield longest(node)
         for node in self.module.of(ast.Attribute):
-            if isinstance(node.value, (ast.Call, ast.IfExp, ast.BoolOp, ast.NamedExpr)):
+            if node.value.__class__ in COMPOSED:
                 yield longest(node)
         for call in self.module.of(ast.Call):
             if not isinstance(call.func, (ast.Name, ast.Attribute)):
                 yield call.func
 
+    @cached_property
     def _imported_names(self) -> set[str] | None:
         """Names that some scope binds to an import, or to an expression that may refer to one; None when stars make it any."""
         if any(alias.name == "*" for node in self.module.of(ast.ImportFrom) for alias in node.names):
@@ -132,20 +137,35 @@ class Names:
             found.update(name for name, parts in assigned if parts & found)
         return found
 
+    @cached_property
+    def _only_imported(self) -> dict[str, tuple[str, ...]]:
+        """Names that the module imports and nothing else binds, in any scope, with what each refers to wherever it stands."""
+        others = {name for scope, table in self.scopes.items() if scope is not self.module.tree for name in table}
+        own = self.scopes.get(self.module.tree, {})
+        return {
+            name: merge(binding.target for binding in bindings)
+            for name, bindings in own.items() if name not in others and all(binding.target for binding in bindings)
+        }
+
     def qualified(self, node: ast.AST) -> tuple[str, ...]:
         """Dotted names an expression may refer to: `('torch.cuda.amp.autocast',)`; empty if none is known.
 
         Several when alternatives are bound (`try: import a except ImportError: import b as a`).
         """
         key = id(node)
-        if key not in self._memo:
+        found = self._memo.get(key)
+        if found is None:
             self._memo[key] = ()  # guards against `x = x.y`
-            self._memo[key] = self._qualified(node)
-        return self._memo[key]
+            found = self._memo[key] = self._qualified(node)
+        return found
 
     def _qualified(self, node: ast.AST) -> tuple[str, ...]:
-        if isinstance(node, ast.Attribute):
-            return tuple(canonical(f"{base}.{node.attr}") for base in self.qualified(node.value))
+        kind = node.__class__
+        if kind is ast.Attribute:
+            bases = self.qualified(node.value)
+            return tuple([canonical(f"{base}.{node.attr}") for base in bases]) if bases else ()
+        if kind is ast.Name:
+            return self._named(node)
         if isinstance(node, ast.NamedExpr):
             return self.qualified(node.value)
         if isinstance(node, ast.IfExp):
@@ -154,8 +174,14 @@ class Names:
             return merge(*(self.qualified(value) for value in node.values))
         if isinstance(node, ast.Call):
             return self._called(node)
-        if not isinstance(node, ast.Name):
+        return ()
+
+    def _named(self, node: ast.Name) -> tuple[str, ...]:
+        """Nine names in ten are no import's, and most that are mean the same everywhere: their bindings are not looked for."""
+        if self._imported_names is not None and node.id not in self._imported_names:
             return ()
+        if node.id in self._only_imported:
+            return self._only_imported[node.id]
         found: list[str] = []
         bindings = self.bindings(node)
         if not bindings:
@@ -202,7 +228,9 @@ def bind(module: ModuleFacts, package: str, through_stars: Callable[[str], tuple
     scopes: dict[ast.AST, dict[str, list[Binding]]] = {}
     foreign = declared_elsewhere(module)
     for name, binding in every_binding(module, package):
-        scope = foreign.get((enclosing_binding_scope(binding.node), name)) or enclosing_binding_scope(binding.node)
+        scope = enclosing_binding_scope(binding.node)
+        if foreign:
+            scope = foreign.get((scope, name), scope)
         scopes.setdefault(scope, {}).setdefault(name, []).append(binding)
     for table in scopes.values():
         for entries in table.values():

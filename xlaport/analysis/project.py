@@ -22,8 +22,8 @@ from xlaport.analysis.values import TOO_DEEP, Inference, Values
 from xlaport.imports import imported_names, relative_to_absolute
 from xlaport.source import SourceFile
 
-KEPT_TEXT = 1_500_000
-"""Source characters whose trees stay in memory: about 70 bytes of nodes a character, so 105 MB."""
+KEPT_TEXT = 2_400_000
+"""Source characters whose trees stay in memory: about 70 bytes of nodes a character, so 170 MB."""
 
 LIBCST_SHARE = 7
 """A character takes that many times the memory in libcst's nodes (400 bytes measured)."""
@@ -31,6 +31,7 @@ LIBCST_SHARE = 7
 LONG = 50_000
 """Characters of a file whose trees are worth a collection."""
 
+STAR = re.compile(r"import[ \t]*\(?[ \t]*\*")
 STAR_IMPORT = re.compile(r"^[ \t]*from[ \t]+([.\w]+)[ \t]+import[ \t]*\(?[ \t]*\*", re.MULTILINE)
 DEFINITION = re.compile(r"^([ \t]*)(?:async[ \t]+)?def[ \t]+(\w+)", re.MULTILINE)
 STARRED_LIBRARIES = ("torch", "torch.nn", "torch.nn.functional", "torch.optim", "torch.utils.data", "torch.distributed")
@@ -295,7 +296,7 @@ class Project:
         edges, from_outside = [0] * len(self.files.paths), 0
         for number, path in enumerate(self.files.paths):
             text = self.sources[path].text if path.suffix == ".py" else ""
-            for match in STAR_IMPORT.finditer(text) if "*" in text else ():
+            for match in STAR_IMPORT.finditer(text) if STAR.search(text) else ():
                 found = self.find(relative_to_absolute(match[1], self.package(path)), path)
                 if found and not found[1]:
                     edges[number] |= 1 << self.files.number[found[0]]

@@ -22,6 +22,8 @@ FRAMEWORKS = ("accelerate.Accelerator", "lightning.", "pytorch_lightning.", "dee
 REMOTE = frozenset({"torch.distributed.optim.DistributedOptimizer"})
 """Its `step` takes the number of an autograd context, and the parameters live in other processes."""
 
+GRADIENTS_OFF = frozenset({"torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad"})
+
 NOT_OPTIMIZERS = Kind.SCHEDULER | Kind.SCALER | Kind.MODULE | Kind.TENSOR | Kind.OTHER | Kind.LOADER
 
 
@@ -52,8 +54,8 @@ class Training:
     def backward_calls(self) -> list[ast.Call]:
         """`x.backward()` calls (`accelerator.backward(loss)` and `manual_backward` too)."""
         return [
-            call for call in self.facts.of(ast.Call)
-            if isinstance(call.func, ast.Attribute) and call.func.attr in {"backward", "manual_backward"}
+            call for name in ("backward", "manual_backward") for call in self.values.calls_by_last_name.get(name, ())
+            if isinstance(call.func, ast.Attribute)
             and not self.names.qualified(call.func)
             and not is_inside_autograd_function(call)
         ]
@@ -68,8 +70,8 @@ class Training:
     @cached_property
     def stepped_by_scaler(self) -> set[str]:
         return {
-            ast.unparse(call.args[0]) for call in self.facts.of(ast.Call)
-            if isinstance(call.func, ast.Attribute) and call.func.attr in {"step", "unscale_"} and call.args
+            ast.unparse(call.args[0]) for name in ("step", "unscale_") for call in self.values.calls_by_last_name.get(name, ())
+            if isinstance(call.func, ast.Attribute) and call.args
             and Kind.SCALER in self.values.guess(call.func.value)
         }
 
@@ -103,12 +105,12 @@ class Training:
 
     @cached_property
     def steps(self) -> list[Step]:
-        found = [step for call in self.facts.of(ast.Call) if (step := self._step_of(call)) is not None]
+        found = [step for call in self.values.calls_by_last_name.get("step", ()) if (step := self._step_of(call)) is not None]
         return [self._with_end(step, found) for step in found]
 
     def _step_of(self, call: ast.Call) -> Step | None:
         func = call.func
-        if not (isinstance(func, ast.Attribute) and func.attr == "step") or is_dead(call):
+        if not isinstance(func, ast.Attribute) or is_dead(call):
             return None
         loop = next(enclosing_loops(call), None)
         if call.args and Kind.SCALER in self.values.guess(func.value):
@@ -178,9 +180,32 @@ class Training:
         """Loops over batches without gradients that call a model: `with torch.no_grad(): for x, y in loader:`."""
         return [
             loop for loop in self.facts.of(ast.For)
-            if without_gradients(loop, self.names) and (self._iterates_batches(loop) or self._counts_batches(loop))
+            if self.without_gradients(loop) and (self._iterates_batches(loop) or self._counts_batches(loop))
             and not self._trains(loop) and self._calls_model(loop)
         ]
+
+    @cached_property
+    def _blocks_without_gradients(self) -> list[ast.AST]:
+        """`with torch.no_grad():`"""
+        return [node for node in self.facts.of(ast.With, ast.AsyncWith) if any(self._turns_off(item.context_expr) for item in node.items)]
+
+    def _turns_off(self, node: ast.expr) -> bool:
+        target = node.func if isinstance(node, ast.Call) else node
+        return not GRADIENTS_OFF.isdisjoint(self.names.qualified(target))
+
+    def without_gradients(self, loop: ast.For) -> bool:
+        """Inside `no_grad`/`inference_mode` (as context or decorator) or around it, or in a function that calls `.eval()` before."""
+        around = list(ancestors(loop))
+        function = next((parent for parent in around if isinstance(parent, FUNCTIONS)), None)
+        own = around if function is None else around[:around.index(function)]
+        if any(block in own or contains(loop, block) for block in self._blocks_without_gradients):
+            return True
+        if function is None:
+            return False
+        return any(map(self._turns_off, function.decorator_list)) or any(
+            isinstance(call.func, ast.Attribute) and not call.args and call.lineno <= loop.lineno and contains(function, call)
+            for call in self.values.calls_by_last_name.get("eval", ())
+        )
 
     def _counts_batches(self, loop: ast.For) -> bool:
         """`for i in range(...)` in a function of the program that calls a model; not a module's own loop over layers."""
@@ -288,31 +313,3 @@ def leaves_iteration(node: ast.AST, before: ast.AST | None = None) -> bool:
                 return True
         child = parent
     return False
-
-
-def without_gradients(loop: ast.For, names: Names) -> bool:
-    """Inside `no_grad`/`inference_mode` (as context or decorator), or in a function that calls `.eval()`."""
-    off = {"torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad"}
-
-    def turns_off(node: ast.expr) -> bool:
-        target = node.func if isinstance(node, ast.Call) else node
-        return bool(off.intersection(names.qualified(target)))
-
-    for parent in ancestors(loop):
-        if isinstance(parent, (ast.With, ast.AsyncWith)) and any(turns_off(item.context_expr) for item in parent.items):
-            return True
-        if isinstance(parent, FUNCTIONS):
-            if any(turns_off(item) for item in parent.decorator_list):
-                return True
-            return any(
-                isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "eval"
-                and not node.args and node.lineno <= loop.lineno
-                for node in ast.walk(parent)
-            ) or any(
-                isinstance(node, (ast.With, ast.AsyncWith)) and any(turns_off(item.context_expr) for item in node.items)
-                for node in ast.walk(loop)
-            )
-    return any(
-        isinstance(node, (ast.With, ast.AsyncWith)) and any(turns_off(item.context_expr) for item in node.items)
-        for node in ast.walk(loop)
-    )

@@ -17,7 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from xlaport.analysis.facts import FUNCTIONS, ModuleFacts, ancestors, enclosing, enclosing_function, own_nodes
+from xlaport.analysis.facts import FUNCTIONS, ModuleFacts, ancestors, enclosing, enclosing_function, own_statements
 from xlaport.analysis.names import Binding, Names
 
 if TYPE_CHECKING:
@@ -882,7 +882,7 @@ def argument_for(function: ast.AST, parameter: ast.arg, call: ast.Call, is_metho
 
 
 def returned(function: ast.AST) -> Iterator[ast.expr]:
-    for node in own_nodes(function):
+    for node in own_statements(function):
         if isinstance(node, ast.Return) and node.value is not None:
             yield node.value
 
@@ -892,7 +892,8 @@ def attributes_by_class(facts: ModuleFacts) -> dict[ast.ClassDef, dict[str, list
     tables: dict[ast.ClassDef, dict[str, list[ast.expr]]] = {cls: {} for cls in facts.of(ast.ClassDef)}
     for node in facts.of(ast.Assign, ast.AnnAssign) if tables else ():
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        if node.value is None or not any(isinstance(target, (ast.Attribute, ast.Name, ast.Tuple, ast.List)) for target in targets):
+        in_class_body = node.parent.__class__ is ast.ClassDef
+        if node.value is None or not (in_class_body or any(isinstance(target, (ast.Attribute, ast.Tuple, ast.List)) for target in targets)):
             continue
         for owner in ancestors(node):
             if owner.__class__ is ast.ClassDef:

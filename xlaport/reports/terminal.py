@@ -13,7 +13,10 @@ from xlaport.findings import Danger, Finding
 from xlaport.reports.model import Report, Status
 
 SHOWN = 20
-"""Manual items printed; the report file lists all of them."""
+"""Manual items printed, equal ones as one; the report file lists all of them."""
+
+WIDTH = 80
+"""Columns of the list of further places, on a terminal or not."""
 
 STYLES = {Danger.SILENT: "bold red", Danger.LOUD: "red", Danger.SLOW: "yellow", Danger.NONE: "dim"}
 LABELS = {
@@ -43,20 +46,45 @@ def summary(report: Report, out: TextIO, report_file: str | None = None) -> None
     left = report.manual
     if left:
         write("", "")
-    danger = None
-    for finding in left[:SHOWN]:
-        if finding.danger is not danger:
-            danger = finding.danger
+    danger, groups = None, equal_items(left)
+    for first, *others in groups[:SHOWN]:
+        if first.danger is not danger:
+            danger = first.danger
             write(f"{LABELS[danger]}:", STYLES[danger])
-        write(f"  {item(finding)}", "")
-    if len(left) > SHOWN:
+        write(f"  {item(first)}", "")
+        if others:
+            write(further_places(others), "dim")
+    hidden = sum(map(len, groups[SHOWN:]))
+    if hidden:
         where = f"in {report_file}" if report_file else "with --report FILE"
-        write(f"  ... and {len(left) - SHOWN} more, listed {where}", "dim")
+        write(f"  ... and {hidden} more, listed {where}", "dim")
+
+
+def equal_items(findings: list[Finding]) -> list[list[Finding]]:
+    """Findings of one rule that say the same, together where the first of them stands."""
+    groups: dict[tuple[Danger, str, str], list[Finding]] = {}
+    for finding in findings:
+        groups.setdefault((finding.danger, finding.code, finding.message), []).append(finding)
+    return list(groups.values())
+
+
+def further_places(findings: list[Finding]) -> str:
+    """`    and 3 more: a.py:3, b.py:8, ...`, as many places as fit on a line."""
+    line, rest = f"    and {len(findings)} more", list(dict.fromkeys(place_of(finding) for finding in findings))
+    for number, place in enumerate(rest):
+        longer = f"{line}{', ' if number else ': '}{place}"
+        if len(longer) + len(", ...") * (number + 1 < len(rest)) > WIDTH:
+            return f"{line}{', ' if number else ': '}..."
+        line = longer
+    return line
+
+
+def place_of(finding: Finding) -> str:
+    return f"{finding.path}:{finding.location.line}"
 
 
 def item(finding: Finding) -> str:
-    place = f"{finding.path}:{finding.location.line}"
-    return f"{place}: {finding.message} [xlaport rule {finding.code}]"
+    return f"{place_of(finding)}: {finding.message} [xlaport rule {finding.code}]"
 
 
 def lint(report: LintReport, out: TextIO) -> None:

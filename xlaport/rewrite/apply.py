@@ -15,6 +15,7 @@ import libcst as cst
 
 from xlaport.analysis.build import Unparsable
 from xlaport.analysis.build import parse as parse_python
+from xlaport.analysis.folding import only_looks
 from xlaport.errors import NotRewritable
 from xlaport.rewrite import arguments, imports, templates
 from xlaport.rewrite.ops import (
@@ -198,6 +199,8 @@ class _Surgeon(cst.CSTTransformer):
             updated = self.edit_expression(op, original, updated)
         if isinstance(original, (cst.FunctionDef, cst.ClassDef)) and self.plan.decorators:
             updated = self.without_decorators(original, updated)
+        if isinstance(original, cst.IfExp) and isinstance(updated, cst.IfExp):
+            updated = self.without_choice(original, updated)
         if isinstance(original, cst.If):
             updated = self.unwrap_else(original, updated)
         if isinstance(original, (cst.Module, cst.IndentedBlock)):
@@ -220,6 +223,15 @@ class _Surgeon(cst.CSTTransformer):
         if original.lpar and not node.lpar and not self.are_needless(original, node):
             return node.with_changes(lpar=updated.lpar, rpar=updated.rpar)
         return self.protected(node, original)
+
+    def without_choice(self, original: cst.IfExp, updated: cst.IfExp) -> cst.BaseExpression:
+        """`"xla" if hasattr(torch, "accelerator") else "xla"`: edits that make both ways one leave nothing to choose."""
+        if not updated.body.deep_equals(updated.orelse) or may_do_something(updated.test):
+            return updated
+        chosen = updated.body
+        if original.lpar and not chosen.lpar and not self.are_needless(original, chosen):
+            return chosen.with_changes(lpar=updated.lpar, rpar=updated.rpar)
+        return self.protected(chosen, original)
 
     def are_needless(self, original: cst.BaseExpression, node: cst.BaseExpression) -> bool:
         """Parentheses around a loose expression that became a tight one; those that hold a line break or comment stay.
@@ -340,7 +352,7 @@ class _Surgeon(cst.CSTTransformer):
             if isinstance(op, RemoveStatement):
                 kept, carried = [], commented(new.leading_lines)
             elif isinstance(op, ReplaceStatement):
-                kept = self.with_lead(templates.statements(op.template, self.filled(op), self.config), new.leading_lines)
+                kept = self.with_comments_of(new, templates.statements(op.template, self.filled(op), self.config))
             elif isinstance(op, UnwrapBlock):
                 kept, carried = self.unwrapped(op, new)
         if kept and isinstance(kept[0], cst.With) and any(isinstance(op, (RemoveWithItem, AddWithItem)) for op in ops):
@@ -423,6 +435,14 @@ class _Surgeon(cst.CSTTransformer):
             return statements
         first = statements[0]
         return [first.with_changes(leading_lines=[*lead, *first.leading_lines]), *statements[1:]]
+
+    def with_comments_of(self, old: cst.BaseCompoundStatement, statements: list[cst.BaseStatement]) -> list[cst.BaseStatement]:
+        """Statements that take a compound one's place: its first line's comment stays on their first line, those inside it stand above."""
+        end, inside = block_comments(old.body)
+        first = statements[0]
+        if end.comment is not None and isinstance(first, cst.SimpleStatementLine):
+            statements = [first.with_changes(trailing_whitespace=end), *statements[1:]]
+        return self.with_lead(statements, [*old.leading_lines, *inside])
 
     def inserted(self, ops) -> tuple[list[cst.BaseStatement], list[cst.BaseStatement]]:
         before, after = [], []
@@ -526,7 +546,29 @@ def with_semicolons(body: list[cst.BaseSmallStatement], last) -> list[cst.BaseSm
 def may_do_something(test: cst.BaseExpression) -> bool:
     """Does evaluating a condition do more than look?"""
     code = cst.Module([]).code_for_node(test)
-    return any(isinstance(node, (ast.Call, ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)) for node in ast.walk(ast.parse(f"({code}\n)")))
+    return not only_looks(ast.parse(f"({code}\n)", mode="eval").body)
+
+
+class _Comments(cst.CSTVisitor):
+    """The comments of a block that stand on lines of their own or at the end of statements, in order; not those inside parentheses."""
+
+    def __init__(self):
+        super().__init__()
+        self.found: list[cst.Comment] = []
+
+    def visit_ParenthesizedWhitespace(self, node: cst.ParenthesizedWhitespace) -> bool:
+        return False
+
+    def visit_Comment(self, node: cst.Comment) -> None:
+        self.found.append(node)
+
+
+def block_comments(body: cst.BaseSuite) -> tuple[cst.TrailingWhitespace, list[cst.EmptyLine]]:
+    """The end of the line that opens a block, and the other comments in the block as lines."""
+    end = body.header if isinstance(body, cst.IndentedBlock) else body.trailing_whitespace
+    comments = _Comments()
+    body.visit(comments)
+    return end, [cst.EmptyLine(comment=comment) for comment in comments.found if comment is not end.comment]
 
 
 def comments(lines) -> list[cst.EmptyLine]:

@@ -101,11 +101,14 @@ class Context:
         return isinstance(node, ast.Name) and all(binding.target is None for binding in self.names.bindings(node))
 
     def calls_of_method(self, *methods: str) -> Iterable[ast.Call]:
-        """Live calls `x.method(...)`, whatever `x` is."""
-        return (
-            call for call in self.facts.of(ast.Call)
-            if isinstance(call.func, ast.Attribute) and call.func.attr in methods and not syntax.is_dead(call)
-        )
+        """Live calls `x.method(...)`, whatever `x` is, in source order."""
+        named = [call for method in dict.fromkeys(methods) for call in self.values.calls_by_last_name.get(method, ())]
+        found = [call for call in named if isinstance(call.func, ast.Attribute) and not syntax.is_dead(call)]
+        return sorted(found, key=lambda call: (call.lineno, call.col_offset)) if len(methods) > 1 else found
+
+    def calls_with_keyword(self, name: str) -> Iterable[ast.Call]:
+        """Calls `f(..., name=...)`, in source order."""
+        return (node.parent for node in self.facts.of(ast.keyword) if node.arg == name and isinstance(node.parent, ast.Call))
 
     # -- findings
 

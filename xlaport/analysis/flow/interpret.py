@@ -8,7 +8,7 @@ values they are given.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ from xlaport.analysis.facts import FUNCTIONS, enclosing
 from xlaport.analysis.flow import calls
 from xlaport.analysis.flow.classes import is_autograd_function, is_property, method_of
 from xlaport.analysis.flow.events import Event, Kind
-from xlaport.analysis.flow.parameters import COUNTERS, is_setting, used_as_mappings, used_as_tensors
+from xlaport.analysis.flow.parameters import COUNTERS, Uses, is_setting
 from xlaport.analysis.flow.steps import is_in_step, is_step, step_loops
 from xlaport.analysis.flow.value import (
     DEVICE, NONE, OTHER, UNKNOWN, Change, Place, Sort, Value, element_of, join, join_all, number, sequence, tensor, text,
@@ -65,11 +65,11 @@ class Interpreter:
         self.returned: list[Value] = []
         self.yielded: list[Value] = []
         self.active: set[int] = set()
-        self.steps = step_loops(training)
+        self.steps = step_loops(module)
         self.trains = bool(training.backward_calls)
         self.classes: dict[str, ast.ClassDef] = {node.name: node for node in self.facts.of(ast.ClassDef)}
         self.called_hot: set[int] = set()
-        self.mappings: dict[int, frozenset[str]] = {}
+        self.uses = Uses(self.facts)
         self.tensor_names: dict[int, frozenset[str]] = {}
         self.elsewhere: dict[int, bool] = {}
         self.results: dict[tuple, Value] = {}
@@ -139,7 +139,7 @@ class Interpreter:
             return number(Change.EACH_STEP)
         if isinstance(default, ast.Constant) and default.value is not None:
             return self.constant(default).but(constant=())
-        if name in self.mappings_of(function):
+        if name in self.uses.as_mappings(function):
             return Value(Sort.MAPPING, Place.HOST, False, element=tensor(Place.UNKNOWN, certain=False))
         if annotation or default is not None and not (isinstance(default, ast.Constant) and default.value is None):
             return UNKNOWN
@@ -154,13 +154,8 @@ class Interpreter:
     def tensors_of(self, function: ast.FunctionDef) -> frozenset[str]:
         if id(function) not in self.tensor_names:
             parameters = {parameter.arg for parameter in [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]}
-            self.tensor_names[id(function)] = parameters.intersection(used_as_tensors(function))
+            self.tensor_names[id(function)] = parameters.intersection(self.uses.as_tensors(function))
         return self.tensor_names[id(function)]
-
-    def mappings_of(self, function: ast.FunctionDef) -> frozenset[str]:
-        if id(function) not in self.mappings:
-            self.mappings[id(function)] = frozenset(used_as_mappings(function))
-        return self.mappings[id(function)]
 
     def is_module(self, owner: ast.ClassDef) -> bool:
         return ValueKind.MODULE in self.values.kind_of_class(owner, self.values)
@@ -210,8 +205,8 @@ class Interpreter:
         self.left -= 1
         if self.left <= 0:
             return True
-        method = getattr(self, f"do_{type(node).__name__}", None)
-        return bool(method(node, env)) if method else False
+        method = STATEMENTS.get(node.__class__)
+        return bool(method(self, node, env)) if method else False
 
     def do_Expr(self, node: ast.Expr, env: Environment) -> None:
         self.value(node.value, env)
@@ -451,15 +446,16 @@ class Interpreter:
         self.left -= 1
         if self.left <= 0:
             return UNKNOWN
-        method = getattr(self, f"of_{type(node).__name__}", None)
+        method = EXPRESSIONS.get(node.__class__)
         if method is None:
             for child in ast.iter_child_nodes(node):
                 if isinstance(child, ast.expr):
                     self.value(child, env)
             return UNKNOWN
-        value = method(node, env)
+        value = method(self, node, env)
         if self.recording and self.hot:
-            self.seen[id(node)] = join(self.seen.get(id(node)), value)
+            key = id(node)
+            self.seen[key] = join(self.seen.get(key), value)
         return value
 
     def constant(self, node: ast.Constant) -> Value:
@@ -849,6 +845,15 @@ class Interpreter:
     def turns_grad_off(self, node: ast.expr) -> bool:
         target = node.func if isinstance(node, ast.Call) else node
         return any(name in {"torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad"} for name in self.names.qualified(target))
+
+
+def methods_for_nodes(prefix: str) -> dict[type, Callable]:
+    """Methods of the interpreter by the class of the node they are for: `do_If` -> `ast.If`."""
+    kinds = {name: getattr(ast, name.removeprefix(prefix), None) for name in vars(Interpreter) if name.startswith(prefix)}
+    return {kind: getattr(Interpreter, name) for name, kind in kinds.items() if kind is not None}
+
+
+STATEMENTS, EXPRESSIONS = methods_for_nodes("do_"), methods_for_nodes("of_")
 
 
 # -- helpers

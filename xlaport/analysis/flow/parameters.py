@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+
+from xlaport.analysis.facts import FUNCTIONS, ModuleFacts, ancestors
 
 COUNTERS = frozenset({"i", "it", "idx", "step", "iteration", "batch_idx", "batch_index", "global_step", "cur_iter", "n_iter", "epoch", "batch_i"})
 TENSOR_ONLY = frozenset(
@@ -13,33 +14,44 @@ TENSOR_ONLY = frozenset(
 """Methods and attributes that little else than a tensor has."""
 
 
-def used_as_tensors(function: ast.FunctionDef) -> Iterator[str]:
-    """Names on which only a tensor's methods are called, or that are indexed in several dimensions: `x[:, 2:]`."""
-    for node in ast.walk(function):
-        if isinstance(node, ast.Attribute):
-            holder = node.value if node.attr in TENSOR_ONLY else None
-        elif isinstance(node, ast.Subscript):
-            several = isinstance(node.slice, ast.Tuple) and any(isinstance(part, ast.Slice) for part in node.slice.elts)
-            holder = node.value if several else None
-        else:
-            continue
-        if isinstance(holder, ast.Name):
-            yield holder.id
+NONE: frozenset[str] = frozenset()
 
 
-def used_as_mappings(function: ast.FunctionDef) -> Iterator[str]:
-    """Names that stand in `x.items()`, `x["key"]`, `"key" in x`."""
-    for node in ast.walk(function):
-        if isinstance(node, ast.Attribute):
-            holder = node.value if node.attr in {"items", "keys"} else None
-        elif isinstance(node, ast.Subscript):
-            holder = node.value if isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str) else None
-        elif isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.In, ast.NotIn)):
-            holder = node.comparators[0] if isinstance(node.left, ast.Constant) else None
-        else:
-            continue
-        if isinstance(holder, ast.Name):
-            yield holder.id
+class Uses:
+    """How the functions of one file use names. Read in one pass over the file: functions hold one another."""
+
+    def __init__(self, facts: ModuleFacts):
+        self._tensors: dict[ast.AST, set[str]] = {}
+        self._mappings: dict[ast.AST, set[str]] = {}
+        for node in facts.of(ast.Attribute):
+            if node.attr in TENSOR_ONLY:
+                add(self._tensors, node, node.value)
+            elif node.attr in {"items", "keys"}:
+                add(self._mappings, node, node.value)
+        for node in facts.of(ast.Subscript):
+            if isinstance(node.slice, ast.Tuple) and any(isinstance(part, ast.Slice) for part in node.slice.elts):
+                add(self._tensors, node, node.value)
+            elif isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
+                add(self._mappings, node, node.value)
+        for node in facts.of(ast.Compare):
+            if isinstance(node.ops[0], (ast.In, ast.NotIn)) and isinstance(node.left, ast.Constant):
+                add(self._mappings, node, node.comparators[0])
+
+    def as_tensors(self, function: ast.AST) -> frozenset[str] | set[str]:
+        """Names on which only a tensor's methods are called, or that are indexed in several dimensions: `x[:, 2:]`."""
+        return self._tensors.get(function, NONE)
+
+    def as_mappings(self, function: ast.AST) -> frozenset[str] | set[str]:
+        """Names that stand in `x.items()`, `x["key"]`, `"key" in x`."""
+        return self._mappings.get(function, NONE)
+
+
+def add(table: dict[ast.AST, set[str]], node: ast.AST, holder: ast.expr) -> None:
+    """A use of a name, for each function around it."""
+    if isinstance(holder, ast.Name):
+        for parent in ancestors(node):
+            if isinstance(parent, FUNCTIONS):
+                table.setdefault(parent, set()).add(holder.id)
 
 
 def is_setting(name: str) -> bool:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from xlaport.analysis.facts import FUNCTIONS, enclosing, enclosing_loops
+from xlaport.analysis.facts import FUNCTIONS, enclosing, enclosing_loops, is_called
 from xlaport.analysis.flow.classes import is_autograd_function
-from xlaport.analysis.names import Names
 from xlaport.analysis.training import Training, training_of
 
 if TYPE_CHECKING:
@@ -31,15 +30,19 @@ def is_in_step(call: ast.Call, module: Module) -> bool:
     if function is not None and is_step(function):
         return True
     loops = list(enclosing_loops(call))
-    return bool(loops) and not step_loops(training_of(module)).isdisjoint(map(id, loops))
+    return bool(loops) and not step_loops(module).isdisjoint(map(id, loops))
 
 
-def step_loops(training: Training) -> set[int]:
-    """`id` of each loop whose rounds are steps: they train, evaluate, or end the graph."""
-    inside = [*training.backward_calls, *(call for call in training.facts.of(ast.Call) if ends_graph(call, training.names))]
+def step_loops(module: Module) -> set[int]:
+    """`id` of each loop whose rounds are steps: they train, evaluate, or end the graph. Found once for all who ask."""
+    memo = module.values.memo
+    if "step loops" not in memo:
+        memo["step loops"] = _step_loops(training_of(module))
+    return memo["step loops"]
+
+
+def _step_loops(training: Training) -> set[int]:
+    ends = [node.parent for name in ENDS for node in training.names.references.get(name, ()) if is_called(node)]
+    inside = [*training.backward_calls, *ends]
     loops = [*(step.loop for step in training.steps), *training.evaluation_loops, *(next(enclosing_loops(call), None) for call in inside)]
     return {id(loop) for loop in loops if loop is not None}
-
-
-def ends_graph(call: ast.Call, names: Names) -> bool:
-    return not ENDS.isdisjoint(names.qualified(call.func))

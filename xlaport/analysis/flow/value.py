@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from enum import Enum, IntEnum
-from functools import reduce
+from functools import lru_cache, reduce
+from typing import NamedTuple
 
 
 class Sort(Enum):
+    __hash__ = object.__hash__  # not that of the name: values are looked up by what they hold, a million times in a large project
+
     UNKNOWN = "unknown"
     TENSOR = "tensor"
     NUMBER = "number"
@@ -33,6 +35,8 @@ class Sort(Enum):
 
 
 class Place(Enum):
+    __hash__ = object.__hash__
+
     DEVICE = "device"
     HOST = "host"
     UNKNOWN = "unknown"
@@ -42,6 +46,8 @@ class Place(Enum):
 class Change(IntEnum):
     """How a Python value, or the shape of a tensor, changes from step to step."""
 
+    __hash__ = int.__hash__
+
     FIXED = 0
     FEW = 1
     """Takes a handful of values: each costs one graph, and no more."""
@@ -49,9 +55,10 @@ class Change(IntEnum):
     EACH_STEP = 2
 
 
-@dataclass(frozen=True)
-class Value:
-    """`certain`: place and sort are shown by the code, not guessed from where it stands.
+class Value(NamedTuple):
+    """A named tuple, as a step makes thousands: a frozen data class takes five times as long to make, compare and look up.
+
+    `certain`: place and sort are shown by the code, not guessed from where it stands.
 
     `dtype`: `bool`, `int`, `float` or empty. `rank`: dimensions of a tensor, None when not known. `change`: of a Python
     value, or of what a tensor on the host holds. `ragged`: how a tensor's shape changes. `origin`: the expression that
@@ -86,7 +93,7 @@ class Value:
         return self.sort is Sort.TENSOR and self.place is not Place.HOST
 
     def but(self, **changes) -> Value:
-        return replace(self, **changes)
+        return self._replace(**changes)
 
 
 UNKNOWN = Value()
@@ -95,6 +102,7 @@ OTHER = Value(Sort.OTHER, certain=True)
 DEVICE = Value(Sort.DEVICE, certain=True)
 
 
+@lru_cache(maxsize=4096)
 def number(change: Change = Change.FIXED, dtype: str = "int", constant: tuple = ()) -> Value:
     return Value(Sort.NUMBER, Place.HOST, True, dtype=dtype, change=change, constant=constant)
 
