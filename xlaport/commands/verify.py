@@ -37,6 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--lockstep", action="store_const", const="always", default="auto", help="give the port the original's state before each step (by itself where curves cannot decide)")
     parser.add_argument("--no-lockstep", dest="lockstep", action="store_const", const="never", help=argparse.SUPPRESS)
     parser.add_argument("--bisect", action="store_true", help="where they differ, find the module or gradient it starts in")
+    parser.add_argument("--replicas", type=positive, default=1, metavar="N", help="of a data-parallel program: N processes of the original, N virtual devices of the port")
     parser.add_argument("--python", default=sys.executable, metavar="PYTHON", help="the Python of the programs (default: this one)")
     parser.add_argument("--folder", type=Path, metavar="FOLDER", help="where both programs run (default: here)")
     parser.add_argument("--output-format", choices=FORMATS, default="text")
@@ -73,7 +74,7 @@ def pair_of(options: argparse.Namespace) -> Pair:
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder")
     made = [Program(script.resolve(), tuple(options.program_arguments), options.python, folder) for script in (original, port)]
-    return Pair(made[0], made[1], options.steps, options.seed, options.rng == "host", options.limit, options.jobs, carry_port=options.original is None)
+    return Pair(made[0], made[1], options.steps, options.seed, options.rng == "host", options.limit, options.jobs, options.original is None, options.replicas)
 
 
 def imports_torch_xla(script: Path) -> bool:

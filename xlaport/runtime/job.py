@@ -43,7 +43,8 @@ class Job:
     `perturb` is the seed of a relative perturbation of 1e-7 of all parameters (None: none). `host_random` draws random
     numbers of all devices from the generator of the host. `record` switches the loss tap on, `profile` the attribution
     of device work to lines; `autocast` False takes mixed precision out. A run that is `compared` with others has data
-    loaders without workers, and records norms of gradients and parameters with each step.
+    loaders without workers, and records norms of gradients and parameters with each step. `replicas` of a program that
+    launches them take turns in its process (runtime/replicas.py); the environment must say so too.
     """
 
     folder: str
@@ -58,6 +59,7 @@ class Job:
     compared: bool = True
     autocast: bool = True
     profile: str | None = None
+    replicas: int = 1
     lockstep: LockStep | None = None
 
     def write(self, file: Path) -> None:

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -70,14 +70,14 @@ class Ran:
     """How a run ended and what it recorded.
 
     `status` is "steps" (stopped after the steps asked for), "ended", "exit", "error", "killed" (by a signal) or
-    "timeout"; `code` the exit status. `records` are those of rank 0's processes that used torch, in order.
+    "timeout"; `code` the exit status. `ranks` holds the records of each rank's processes that used torch, in order.
     `output` is the end of what it printed.
     """
 
     status: str
     code: int
     seconds: float
-    records: tuple[dict, ...] = ()
+    ranks: tuple[tuple[dict, ...], ...] = ()
     output: str = ""
     error: str = ""
     frames: tuple[tuple[str, int], ...] = ()
@@ -86,7 +86,13 @@ class Ran:
     def good(self) -> bool:
         return self.status in ("steps", "ended") or self.status == "exit" and self.code == 0
 
+    @property
+    def records(self) -> tuple[dict, ...]:
+        """Those of rank 0."""
+        return self.ranks[0] if self.ranks else ()
+
     def of_kind(self, kind: str) -> list[dict]:
+        """Rank 0's."""
         return [record for record in self.records if record["kind"] == kind]
 
     def reason(self) -> str:
@@ -137,7 +143,7 @@ def run(program: Program, job: Job, limit: float | None, show: bool = False) -> 
         timed_out = not ended_in_time(child, described, limit)
     seconds = time.monotonic() - started
     printed = "" if show else tail(folder / "output.txt")
-    return told(tuple(records(folder)), first_error(folder), child.returncode, timed_out, seconds, printed)
+    return told(records(folder), first_error(folder), child.returncode, timed_out, seconds, printed)
 
 
 @contextmanager
@@ -295,11 +301,14 @@ def streams(folder: Path) -> list[tuple[int, list[dict]]]:
     return sorted(found, key=lambda pair: pair[0])
 
 
-def records(folder: Path) -> list[dict]:
-    """Rank 0's records; the process that trained comes last, so that its end is the one that counts."""
-    own = [entries for rank, entries in streams(folder) if rank == 0]
-    own.sort(key=lambda entries: any(record["kind"] in ("loss", "step") for record in entries))
-    return [record for entries in own for record in entries]
+def records(folder: Path) -> tuple[tuple[dict, ...], ...]:
+    """By rank, without gaps; of a rank's processes the one that trained comes last, so that its end is the one that counts."""
+    ranks: dict[int, list[list[dict]]] = {}
+    for rank, entries in streams(folder):
+        ranks.setdefault(rank, []).append(entries)
+    for own in ranks.values():
+        own.sort(key=lambda entries: any(record["kind"] in ("loss", "step") for record in entries))
+    return tuple(tuple(record for entries in ranks[rank] for record in entries) for rank in sorted(ranks))
 
 
 def first_error(folder: Path) -> dict | None:
@@ -308,8 +317,8 @@ def first_error(folder: Path) -> dict | None:
     return min(ends, key=lambda record: record["time"], default=None)
 
 
-def told(recorded: Sequence[dict], failed: dict | None, code: int, timed_out: bool, seconds: float, printed: str) -> Ran:
-    ends = [record for record in recorded if record["kind"] == "end"]
+def told(ranks: tuple[tuple[dict, ...], ...], failed: dict | None, code: int, timed_out: bool, seconds: float, printed: str) -> Ran:
+    ends = [record for record in (ranks[0] if ranks else ()) if record["kind"] == "end"]
     last = ends[-1] if ends else {}
     status = "steps" if any(record["status"] == "steps" for record in ends) else last.get("status", "exit")
     if status != "steps" and timed_out:
@@ -321,7 +330,7 @@ def told(recorded: Sequence[dict], failed: dict | None, code: int, timed_out: bo
     elif status != "steps":
         status = "exit" if code != 0 or not ends else "ended"
     frames = tuple((file, line) for file, line in last.get("frames", ()))
-    return Ran(status, code, seconds, tuple(recorded), printed, last.get("error", ""), frames)
+    return Ran(status, code, seconds, ranks, printed, last.get("error", ""), frames)
 
 
 def temporary() -> tempfile.TemporaryDirectory:

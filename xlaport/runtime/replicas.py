@@ -55,7 +55,8 @@ def run(worker: Callable[..., Any], args: Sequence[Any] = ()) -> list[Any]:
 
     A replica that raises ends the others at their next launch, and its exception is raised here.
     """
-    turns = Turns(device_count())
+    global TURNS
+    TURNS = turns = Turns(device_count())
     import torch_xla.runtime as xr
     from torch_xla._internal import pjrt
 
@@ -77,6 +78,17 @@ def run(worker: Callable[..., Any], args: Sequence[Any] = ()) -> list[Any]:
     if turns.failure:
         raise turns.failure
     return [results[rank] for rank in sorted(results)]
+
+
+def rest(rank: int) -> None:
+    """A replica makes no more launches; returns when none does, so that what all of them computed can be read."""
+    TURNS.leave(rank)
+    with TURNS.changed:
+        TURNS.changed.wait_for(lambda: not TURNS.running)
+
+
+TURNS: Turns
+"""Those of the replicas that run now, or ran last."""
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import sys
 import torch
 from torch.utils.data import DataLoader
 
-from xlaport.runtime import carry, streams
+from xlaport.runtime import carry, replicas, streams
 from xlaport.runtime.inside import attribution, imports, tap
 from xlaport.runtime.inside.session import Session
 
@@ -22,6 +22,8 @@ def install(session: Session) -> None:
         seed(job.seed)
     if job.compared:
         loaders_without_workers()
+    if job.replicas > 1:
+        imports.after("torch_xla", lambda: session.held.enter_context(replicas.launching()))
     if job.record:
         tap.install(session)
     if not job.autocast:
@@ -36,11 +38,13 @@ def install(session: Session) -> None:
 
 
 def seed(value: int) -> None:
-    """All generators a program draws from without making one itself. A program that sets its own seeds sets them later."""
+    """All generators a program draws from without making one itself. A program that sets its own seeds sets them later.
+
+    XLA's starts from a fixed seed in every process; to set one starts the runtime, after which replicas cannot be launched.
+    """
     random.seed(value)
     torch.manual_seed(value)
     imports.after("numpy", lambda: sys.modules["numpy"].random.seed(value))
-    imports.after("torch_xla", lambda: sys.modules["torch_xla"].manual_seed(value))
 
 
 def loaders_without_workers() -> None:

@@ -14,9 +14,12 @@ import sys
 import threading
 import time
 import traceback
+from contextlib import ExitStack
 from pathlib import Path
+from typing import TextIO
 
 from xlaport.runtime import job as jobs
+from xlaport.runtime import replicas
 from xlaport.runtime.inside import imports
 from xlaport.runtime.job import Job
 
@@ -35,31 +38,40 @@ class Session:
         self.job = job
         self.is_main = "XLAPORT_MAIN" not in os.environ
         self.ending: list = []
+        self.held = ExitStack()  # contexts that last as long as the process
         self.stops = 0
         self.over = False
         self.lock = threading.Lock()
-        self.stream = None
+        self.ends = threading.RLock()
+        self.streams: dict[int, TextIO] = {}
         self.owner = os.getpid()
-        self.rank: int | None = None
+        self.joined: int | None = None
 
     def settle(self) -> None:
         """Find out the rank while there is a process group: by the end it may be gone."""
-        if self.rank is None:
-            self.rank = rank()
+        if self.joined is None:
+            self.joined = rank()
 
-    def record(self, kind: str, **values) -> None:
-        """Append one record."""
+    def rank(self) -> int:
+        """Of this thread, where replicas share the process; else of this process."""
+        if self.job.replicas > 1 and threading.current_thread() is not threading.main_thread():
+            return sys.modules["torch_xla"]._XLAC._xla_get_default_device_ordinal()
+        self.settle()
+        return self.joined or 0
+
+    def record(self, kind: str, rank: int | None = None, **values) -> None:
+        """Append one record to those of a rank (by default this one)."""
+        rank = self.rank() if rank is None else rank
         with self.lock:
-            if self.stream is None:
-                self.settle()
-                name = f"events.{self.rank}.{self.owner}.jsonl"
-                self.stream = open(Path(self.job.folder, name), "a", encoding="utf-8", buffering=1)
-            self.stream.write(json.dumps({"kind": kind, **values}) + "\n")
+            if rank not in self.streams:
+                file = Path(self.job.folder, f"events.{rank}.{self.owner}.jsonl")
+                self.streams[rank] = open(file, "a", encoding="utf-8", buffering=1)
+            self.streams[rank].write(json.dumps({"kind": kind, **values}) + "\n")
 
     def adopt(self) -> None:
         """This process is a fork of the one that began the session: it has records and an end of its own."""
-        self.is_main, self.over, self.stream, self.owner, self.rank = False, False, None, os.getpid(), None
-        self.lock = threading.Lock()
+        self.is_main, self.over, self.streams, self.owner, self.joined = False, False, {}, os.getpid(), None
+        self.lock, self.ends = threading.Lock(), threading.RLock()
 
     def at_end(self, action) -> None:
         """Run `action` before the process ends, while torch still works; the last added first."""
@@ -67,19 +79,28 @@ class Session:
 
     def finish(self, status: str, **values) -> None:
         """Write the end, once."""
-        if self.over:
-            return
-        self.over = True
+        with self.ends:
+            if not self.over:
+                self.over = True
+                self.tell(status, **values)
+
+    def tell(self, status: str, **values) -> None:
         for action in reversed(self.ending):
             try:
                 action()
             except Exception as error:  # what was recorded so far must not be lost to a failing last look
                 self.record("problem", text=f"{type(error).__name__}: {error}"[:2000])
         if "torch" in sys.modules or self.is_main and status == "error":
-            self.record("end", status=status, main=self.is_main, time=time.time(), **values)
+            for rank in [*self.streams] or [self.rank()]:
+                self.record("end", rank, status=status, main=self.is_main, time=time.time(), **values)
 
     def stop(self) -> None:
-        """Bring the program to its end: unwinding where this is the main thread of the first process, at once elsewhere."""
+        """Bring the program to its end: unwinding where this is the main thread of the first process, at once elsewhere.
+
+        A replica that others share the process with waits until all of them have come as far.
+        """
+        if self.job.replicas > 1:
+            replicas.rest(self.rank())
         self.finish("steps")
         self.stops += 1
         if not self.is_main or threading.current_thread() is not threading.main_thread() or self.stops > SWALLOWED:

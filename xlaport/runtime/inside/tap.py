@@ -36,7 +36,10 @@ class Pending:
 
 @dataclass
 class Tap:
+    """Of one rank: a process, or one of the replicas that share it."""
+
     session: Session
+    rank: int | None
     pending: list[Pending] = field(default_factory=list)
     optimizers: list[Optimizer] = field(default_factory=list)
     leader: Optimizer | None = None
@@ -58,12 +61,20 @@ class Tap:
             if computed_only and any(counters.is_pending(tensor) for tensor in record.tensors.values()):
                 return
             read = {name: tensor.detach().cpu().tolist() for name, tensor in record.tensors.items()}
-            self.session.record(record.kind, **record.values, **read)
+            self.session.record(record.kind, self.rank, **record.values, **read)
             self.pending.pop(0)
 
     # -- losses
 
+    @property
+    def is_done(self) -> bool:
+        """Whether the steps asked for are made. Replicas that share a process go on until all have come as far, so that
+        what they made last is computed: reading it launches a graph, in which one would wait for the others."""
+        return self.session.job.steps is not None and self.steps >= self.session.job.steps
+
     def loss(self, tensor: torch.Tensor) -> None:
+        if self.is_done:
+            return self.session.stop()
         # A new tensor: a loss that is a view would keep the graph of its base alive.
         scale = getattr(tensor, "_xlaport_scale", None)
         value = tensor.detach().float().reshape(()).clone()
@@ -86,6 +97,8 @@ class Tap:
             self.companion.before_step(optimizer)
 
     def after_step(self, optimizer: Optimizer, arguments, keywords) -> None:
+        if self.is_done:
+            return
         self.leader = self.leader or optimizer
         held = parameters(optimizer)
         after = norms(held) if self.session.job.compared else None
@@ -96,7 +109,7 @@ class Tap:
         if optimizer is not self.leader:
             return
         self.steps += 1
-        if self.session.job.steps is not None and self.steps >= self.session.job.steps:
+        if self.is_done and self.session.job.replicas == 1:
             self.session.stop()
 
     def described(self, optimizer: Optimizer, held: list[torch.Tensor]) -> dict:
@@ -149,29 +162,50 @@ def norms(tensors: list[torch.Tensor | None]) -> torch.Tensor | None:
     return torch.stack([next(rows) if t is not None else torch.zeros((), device=values.device) for t in tensors])
 
 
+class Taps:
+    """The taps of this process: one, or one a replica."""
+
+    def __init__(self, session: Session):
+        plan = session.job.lockstep
+        self.session = session
+        self.companion = Companion(session, plan) if plan is not None else None
+        self.taps: dict[int | None, Tap] = {}
+
+    def own(self) -> Tap:
+        # One process may ask before it has joined a group: its rank is found out with the first record.
+        rank = self.session.rank() if self.session.job.replicas > 1 else None
+        if rank not in self.taps:
+            self.taps[rank] = Tap(self.session, rank, companion=self.companion)
+        return self.taps[rank]
+
+    def forget(self) -> None:
+        """In a fork: the parent writes what is pending, and a fork cannot read a device."""
+        for tap in self.taps.values():
+            tap.pending.clear()
+
+    def at_end(self) -> None:
+        reading = counters.read()
+        for tap in [*self.taps.values()] or [self.own()]:
+            # Written before the last values are read: reading launches what is left to compute.
+            self.session.record("total", tap.rank, compiled=reading.compiled, launched=reading.launched, fallbacks=reading.fallbacks, random=counters.random_draws())
+            tap.flush()
+
+
 def install(session: Session) -> None:
-    plan = session.job.lockstep
-    tap = Tap(session, companion=Companion(session, plan) if plan is not None else None)
-    watch_backward(tap)
+    taps = Taps(session)
+    watch_backward(taps)
     watch_scaler()
-    watch_optimizers(tap)
-    session.at_end(lambda: at_end(tap))
-    os.register_at_fork(after_in_child=tap.pending.clear)  # the parent writes them, and a fork cannot read a device
+    watch_optimizers(taps)
+    session.at_end(taps.at_end)
+    os.register_at_fork(after_in_child=taps.forget)
 
 
-def at_end(tap: Tap) -> None:
-    reading = counters.read()
-    # Written before the last values are read: reading launches what is left to compute.
-    tap.session.record("total", compiled=reading.compiled, launched=reading.launched, fallbacks=reading.fallbacks, random=counters.random_draws())
-    tap.flush()
-
-
-def watch_backward(tap: Tap) -> None:
+def watch_backward(taps: Taps) -> None:
     backward = torch.autograd.backward
 
     def watched(tensors, *arguments, **keywords):
         if isinstance(tensors, torch.Tensor) and tensors.numel() == 1:
-            tap.loss(tensors)
+            taps.own().loss(tensors)
         return backward(tensors, *arguments, **keywords)
 
     torch.autograd.backward = watched
@@ -190,15 +224,15 @@ def watch_scaler() -> None:
     torch.amp.GradScaler.scale = scaled
 
 
-def watch_optimizers(tap: Tap) -> None:
+def watch_optimizers(taps: Taps) -> None:
     made = Optimizer.__init__
 
     def init(self, *arguments, **keywords):
         made(self, *arguments, **keywords)
-        tap.made(self)
-        if tap.session.job.perturb is not None:
-            perturbation.perturb(parameters(self), tap.session.job.perturb)
+        taps.own().made(self)
+        if taps.session.job.perturb is not None:
+            perturbation.perturb(parameters(self), taps.session.job.perturb)
 
     Optimizer.__init__ = init
-    register_optimizer_step_pre_hook(tap.before_step)
-    register_optimizer_step_post_hook(tap.after_step)
+    register_optimizer_step_pre_hook(lambda *arguments: taps.own().before_step(*arguments))
+    register_optimizer_step_post_hook(lambda *arguments: taps.own().after_step(*arguments))

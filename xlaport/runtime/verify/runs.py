@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from xlaport.runtime import program
+from xlaport.runtime import program, replicas
 from xlaport.runtime.job import Job, LockStep
 from xlaport.runtime.program import Program
 from xlaport.runtime.verify.traces import Trace, trace
@@ -23,7 +23,8 @@ class Pair:
     """What is compared, and how it is run.
 
     The reference runs on the CPU, CUDA carried there. The port runs as it is, or carried to XLA (`carry_port`) where it
-    is the unported program. `limit` is in seconds a run; `jobs` runs go side by side.
+    is the unported program. `limit` is in seconds a run; `jobs` runs go side by side. With `replicas` the reference runs in
+    as many processes under gloo, and the port's replicas take turns on virtual devices.
     """
 
     reference: Program
@@ -34,6 +35,7 @@ class Pair:
     limit: float
     jobs: int
     carry_port: bool = False
+    replicas: int = 1
 
 
 @dataclass(frozen=True)
@@ -122,13 +124,15 @@ def job(pair: Pair, folder: Path, **changes) -> Job:
 
 def reference(pair: Pair, folder: Path, said: Progress, **changes) -> Trace:
     said(f"original on the CPU ({folder.name})")
-    return trace(program.run(pair.reference, job(pair, folder, carry="cpu", **changes), pair.limit))
+    original = pair.reference.on(pair.replicas) if pair.replicas > 1 else pair.reference
+    return trace(program.run(original, job(pair, folder, carry="cpu", **changes), pair.limit))
 
 
 def ported(pair: Pair, folder: Path, said: Progress, **changes) -> Trace:
     said(f"port on XLA ({folder.name})")
     carry = "xla" if pair.carry_port else None
-    return trace(program.run(pair.port, job(pair, folder, carry=carry, threads=threads(), **changes), pair.limit))
+    port = pair.port.with_environment(**replicas.environment(pair.replicas)) if pair.replicas > 1 else pair.port
+    return trace(program.run(port, job(pair, folder, carry=carry, threads=threads(), replicas=pair.replicas, **changes), pair.limit))
 
 
 # -- lock-step

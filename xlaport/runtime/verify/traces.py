@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from xlaport.runtime.program import Ran
 
@@ -38,7 +39,8 @@ class Step:
 
 @dataclass(frozen=True)
 class Trace:
-    """The curves of one run: losses in the order of their backward passes, steps in the order they were made."""
+    """The curves of one run: losses in the order of their backward passes, steps in the order they were made; of several
+    ranks, the first of every rank, then the second of every rank."""
 
     ran: Ran
     losses: tuple[float, ...]
@@ -62,14 +64,19 @@ class Trace:
 
 
 def trace(ran: Ran) -> Trace:
-    losses = ran.of_kind("loss")
+    losses = in_turn(ran, "loss")
     return Trace(
         ran,
         tuple(float(record["value"]) for record in losses),
         tuple(record["step"] for record in losses),
         frozenset(record["device"] for record in losses),
-        tuple(step_of(record) for record in ran.of_kind("step")),
+        tuple(step_of(record) for record in in_turn(ran, "step")),
     )
+
+
+def in_turn(ran: Ran, kind: str) -> list[dict]:
+    rows = [[record for record in records if record["kind"] == kind] for records in ran.ranks]
+    return [record for group in zip_longest(*rows) for record in group if record is not None]
 
 
 def step_of(record: dict) -> Step:

@@ -57,6 +57,8 @@ def incomparable(free: Free, host_random: bool) -> str | None:
         return "no loss was seen: the original calls .backward() on no one-element tensor"
     if not port.losses:
         return "no loss was seen in the port: it calls .backward() on no one-element tensor"
+    if len(base.ran.ranks) != len(port.ran.ranks):
+        return f"{counted(base)} of the original trained, and {counted(port)} of the port: it does not launch replicas by torch_xla.launch"
     if port.devices == {"cpu"}:
         return "the port computes its losses on the CPU, not on XLA: it proves nothing about a TPU"
     if differs_at_once(free.reference):
@@ -64,6 +66,11 @@ def incomparable(free: Free, host_random: bool) -> str | None:
     if not host_random and random_on_device(port):
         return f"the port draws random numbers on the device ({', '.join(random_on_device(port))}): use --rng host"
     return None
+
+
+def counted(run: Trace) -> str:
+    count = len(run.ran.ranks)
+    return f"{count} rank{'s' if count > 1 else ''}"
 
 
 def differs_at_once(reference: Reference) -> bool:
