@@ -6,7 +6,6 @@ Each case is a dict of `Case`. One process has one number of devices (`CPU_NUM_D
 from __future__ import annotations
 
 import json
-import re
 import sys
 import warnings
 from collections import Counter
@@ -20,7 +19,6 @@ from families import FAMILIES, loss_of
 from xlaport.runtime import fsdp
 
 STEPS = 20
-COLLECTIVE = re.compile(r"= \S+ (all-gather|all-reduce|reduce-scatter|all-to-all|collective-permute)(?:-start)?\(")
 
 
 @dataclass(frozen=True)
@@ -48,7 +46,7 @@ def train(case: Case) -> dict:
     batches = [micro for step in range(case.steps) for micro in micro_batches(family.batch(step), case.micro_batches)]
     if mesh is not None:
         batches = fsdp.shard_loader(batches, mesh)
-    losses, norms, total, text = [], [], 0.0, ""
+    losses, norms, total = [], [], 0.0
     for number, (inputs, targets) in enumerate(batches):
         loss = loss_of(model(*inputs), targets) / case.micro_batches
         loss.backward()
@@ -57,8 +55,6 @@ def train(case: Case) -> dict:
             continue
         if case.clip is not None:
             norms.append(fsdp.clip_grad_norm_(model, case.clip))
-        if mesh is not None and number == case.micro_batches * 3 - 1:
-            text = optimized_step(model, optimizer)
         optimizer.step()
         optimizer.zero_grad()
         losses.append(total)
@@ -68,7 +64,8 @@ def train(case: Case) -> dict:
         "norms": [norm.item() for norm in norms],
         "changed": sum(not torch.equal(before[name], value.detach().cpu()) for name, value in model.named_parameters()),
         "parameters": len(before),
-        "collectives": dict(Counter(COLLECTIVE.findall(text))),
+        "buffers": {name: value.float().sum().item() for name, value in model.named_buffers()},
+        "tied": model.head.weight is getattr(model, "tokens", getattr(model, "shared", None)).weight if case.family in {"gpt", "t5"} else None,
         **({} if mesh is None else sizes(model, optimizer, mesh)),
     }
 
@@ -78,18 +75,14 @@ def micro_batches(batch, count: int) -> list:
     return list(zip(zip(*(part.chunk(count) for part in inputs)), targets.chunk(count)))
 
 
-def optimized_step(model, optimizer) -> str:
-    """The program of the gradients, as XLA partitioned and optimized it."""
-    return torch_xla._XLAC._get_xla_tensors_hlo([parameter.grad for parameter in model.parameters() if parameter.grad is not None])
-
-
 def sizes(model, optimizer, mesh) -> dict:
     """Bytes of parameters and optimizer state: on each device, together, and as the plan says."""
-    parameters = {name: parameter for name, parameter in model.named_parameters()}
+    parameters = dict(model.named_parameters())
     states = [value for state in optimizer.state.values() for value in state.values() if isinstance(value, torch.Tensor) and value.dim()]
     layouts = model._xlaport_fsdp.layouts
     return {
         "on_device": {kind: bytes_by_device(tensors) for kind, tensors in (("parameters", list(parameters.values())), ("states", states))},
+        "whole_state": sum(value.numel() * 4 for value in states),
         "whole": sum(parameter.numel() * 4 for parameter in parameters.values()),
         "planned": sum(layout.bytes_on_chip(mesh) for layout in layouts.values()),
     }

@@ -4,11 +4,15 @@
     mesh = fsdp.make_mesh()
     model = fsdp.wrap(model, mesh, mixed_precision="bf16", activation_checkpointing=True)
     for x, y in fsdp.shard_loader(loader, mesh): ...
+    fsdp.save(model, optimizer, step, "ckpt/")
 """
 
-from xlaport.runtime.fsdp.clip import clip_grad_norm_
+from xlaport.runtime.fsdp.checkpoint import Resumed, Saving, latest_step, load, save
+from xlaport.runtime.fsdp.clipping import clip_grad_norm_
+from xlaport.runtime.fsdp.exporting import export
 from xlaport.runtime.fsdp.loader import shard_loader
 from xlaport.runtime.fsdp.mesh import Mesh, make_mesh
+from xlaport.runtime.fsdp.planning import Plan, plan
 from xlaport.runtime.fsdp.wrapping import wrap
 
-__all__ = ["Mesh", "clip_grad_norm_", "make_mesh", "shard_loader", "wrap"]
+__all__ = ["Mesh", "Plan", "Resumed", "Saving", "clip_grad_norm_", "export", "latest_step", "load", "make_mesh", "plan", "save", "shard_loader", "wrap"]
