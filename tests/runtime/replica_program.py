@@ -2,7 +2,6 @@
 
 import json
 import sys
-import threading
 
 import torch
 import torch.distributed as dist
@@ -101,7 +100,7 @@ def main() -> None:
         launched = []
         torch_xla.launch(lambda rank, *args: launched.append((rank, args)), args=("given",))
     seen["launched"] = launched
-    seen["threads"] = threading.active_count()
+    seen["random"] = [torch.rand((), generator=torch.Generator().manual_seed(rank)).item() for rank in range(count)]
     print(json.dumps(seen))
 
 

@@ -13,13 +13,16 @@ import time
 from pathlib import Path
 
 import pytest
-import torch
-from families import FAMILIES
 from test_sharding import QUICK
 
 from xlaport.errors import UserError
-from xlaport.runtime import fsdp
-from xlaport.runtime.fsdp.store import MARKER, Store
+
+torch = pytest.importorskip("torch")
+
+from families import FAMILIES  # noqa: E402
+
+from xlaport.runtime import fsdp  # noqa: E402
+from xlaport.runtime.fsdp.store import MARKER, Store  # noqa: E402
 
 HERE = Path(__file__).resolve().parent
 STEP = re.compile(r"^step (\d+) loss (\S+) random (\S+)$", re.MULTILINE)
