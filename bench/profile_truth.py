@@ -203,7 +203,7 @@ def section(cases: list[Case], costs: dict[str, list[float]], folder: Path) -> s
         ("cases that do not run", str(sum(bool(case.error) for case in cases)), "0"),
     ]
     for name, value in ratios(costs).items():
-        rows.append((f"time of a step in the pass `{name}` / plain ({min(costs['plain']):.1f} ms)", f"{value:.2f}", f"under {WANTED_COST}"))
+        rows.append((f"processor time of a step in the pass `{name}` / plain ({min(costs['plain']):.1f} ms)", f"{value:.2f}", f"under {WANTED_COST}"))
     return "\n".join([
         "## What the profile finds on the labelled corpus",
         "",

@@ -66,13 +66,15 @@ class Meter:
         self.binding = sys.modules["torch_xla"]._XLAC
         self.libraries = Libraries.here(("torch", "torch_xla", "torchvision"))
         self.steps = Steps(self)
+        self.off = False
         self.forget()
 
     def forget(self) -> None:
         """Begin: what is counted until now is nobody's."""
         self.seen = counters.read()
         self.signs, self.copies = self.look()
-        self.spent = 0.0
+        self.total = Reading()
+        self.spent = self.compile_total = 0.0
         self.compiling = self.compile_seconds()
         self.work: dict[Stack, Work] = {}
         self.steps.begin()
@@ -109,31 +111,31 @@ class Meter:
         stack = self.stack(frame)
         if stack == () and threading.current_thread() is not threading.main_thread():
             return  # of autograd's thread: left for the line that called it
-        now, before = counters.read(), self.seen
-        self.seen = now
+        now = counters.read()
+        grown, self.seen = growth(self.seen, now), now
         self.signs, self.copies = self.look()
-        if stack is None or now == before:
+        if stack is None or grown == Reading():
             return
+        self.total = added(self.total, grown)
         work = self.work.setdefault(stack, Work())
-        launched, compiled = now.launched - before.launched, now.compiled - before.compiled
         work.events += 1
         work.seconds += seconds
-        work.reads += now.transfers - before.transfers
-        work.compiled += compiled
-        work.ended += launched if ends else 0
-        work.forced += 0 if ends else launched
-        for name, count in grown(before, now).items():
+        work.reads += grown.transfers
+        work.compiled += grown.compiled
+        work.ended += grown.launched if ends else 0
+        work.forced += 0 if ends else grown.launched
+        for name, count in grown.fallbacks.items():
             work.fallbacks[name] = work.fallbacks.get(name, 0) + count
         self.spent += seconds
-        if compiled:
-            self.compiled(stack, compiled, ends)
+        if grown.compiled:
+            self.compiled(stack, grown.compiled)
 
-    def compiled(self, stack: Stack, count: int, ends: bool) -> None:
+    def compiled(self, stack: Stack, count: int) -> None:
         before, self.compiling = self.compiling, self.compile_seconds()
+        seconds = self.compiling - before if self.compiling >= before else self.compiling
+        self.compile_total += seconds
         names = graphs.keep(self.session) if self.session.job.profile == graphs.CAUSES else []
-        self.session.record(
-            "compiled", step=self.steps.count, stack=stack, ends=ends, count=count, seconds=self.compiling - before, graphs=names
-        )
+        self.session.record("compiled", step=self.steps.count, stack=stack, count=count, seconds=seconds, graphs=names)
 
     def compile_seconds(self) -> float:
         metric = self.binding._xla_metric_data("CompileTime")
@@ -162,9 +164,29 @@ def is_on_device(result: object) -> bool:
     return isinstance(result, torch.Tensor) and result.device.type == "xla"
 
 
-def grown(before: Reading, now: Reading) -> dict[str, int]:
-    counts = {name: count - before.fallbacks.get(name, 0) for name, count in now.fallbacks.items()}
-    return {name: count for name, count in counts.items() if count}
+def growth(before: Reading, now: Reading) -> Reading:
+    """What was counted since; a counter that fell was cleared by the program, or by torch_xla for a compiled function."""
+    fallbacks = {name: since(before.fallbacks.get(name, 0), count) for name, count in now.fallbacks.items()}
+    return Reading(
+        since(before.compiled, now.compiled),
+        since(before.launched, now.launched),
+        since(before.transfers, now.transfers),
+        {name: count for name, count in fallbacks.items() if count},
+    )
+
+
+def since(before: int, now: int) -> int:
+    return now - before if now >= before else now
+
+
+def added(total: Reading, grown: Reading) -> Reading:
+    names = {**total.fallbacks, **grown.fallbacks}
+    return Reading(
+        total.compiled + grown.compiled,
+        total.launched + grown.launched,
+        total.transfers + grown.transfers,
+        {name: total.fallbacks.get(name, 0) + grown.fallbacks.get(name, 0) for name in names},
+    )
 
 
 class Polled(TorchFunctionMode):
@@ -175,9 +197,9 @@ class Polled(TorchFunctionMode):
         self.meter = meter
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
-        if getattr(function, "__name__", "") in ACCESSORS:
-            return function(*args, **(kwargs or {}))
         meter, result = self.meter, None
+        if meter.off or getattr(function, "__name__", "") in ACCESSORS:
+            return function(*args, **(kwargs or {}))
         spent, started = meter.spent, time.perf_counter()
         try:
             result = function(*args, **(kwargs or {}))
@@ -197,8 +219,7 @@ class Steps:
 
     def begin(self) -> None:
         self.count, self.closing, self.started = 0, False, time.perf_counter()
-        self.before = self.meter.seen
-        self.compiling = self.meter.compiling
+        self.before, self.compiling = self.meter.total, self.meter.compile_total
 
     def made(self) -> None:
         """The first optimizer: what came before was no training."""
@@ -218,25 +239,26 @@ class Steps:
         self.closing = True
 
     def marked(self) -> None:
-        if self.closing or not self.optimizers:
+        """A graph has ended; without an optimizer that is a step, if anything was computed."""
+        if self.closing or not self.optimizers and self.meter.total.launched > self.before.launched:
             self.end()
 
     def end(self) -> None:
-        meter, now = self.meter, self.meter.seen
+        meter, total = self.meter, growth(self.before, self.meter.total)
         forced = sum(work.forced for work in meter.work.values())
         meter.write()
         meter.session.record(
             "step",
             step=self.count,
             seconds=time.perf_counter() - self.started,
-            compiled=now.compiled - self.before.compiled,
-            compile_seconds=meter.compiling - self.compiling,
-            launched=now.launched - self.before.launched,
+            compiled=total.compiled,
+            compile_seconds=meter.compile_total - self.compiling,
+            launched=total.launched,
             forced=forced,
-            transfers=now.transfers - self.before.transfers,
-            fallbacks=sum(grown(self.before, now).values()),
+            transfers=total.transfers,
+            fallbacks=sum(total.fallbacks.values()),
         )
-        self.before, self.compiling = now, meter.compiling
+        self.before, self.compiling = meter.total, meter.compile_total
         self.count, self.closing, self.started = self.count + 1, False, time.perf_counter()
         limit = meter.session.job.steps
         if limit is not None and self.count >= limit:
@@ -256,17 +278,30 @@ def begin(session: Session) -> None:
     watch_autograd(meter)
     watch_steps(meter)
     watch_threads(meter)
-    os.register_at_fork(after_in_child=lambda: adopt(meter))
+    watch_forks(meter)
     session.record("device", device=sys.modules["torch_xla"].runtime.device_type(), libraries=meter.libraries.roots)
     session.at_end(meter.write)
     Polled(meter).__enter__()
 
 
-def adopt(meter: Meter) -> None:
-    """In a forked process: its work is its own, and so are its graphs."""
-    meter.forget()
-    if meter.session.job.profile == graphs.CAUSES:
-        graphs.prepare(meter.session)
+def watch_forks(meter: Meter) -> None:
+    """A forked process has work and graphs of its own. Where the device was in use before, it has none: torch_xla cannot
+    be used there, and its counters must not be looked at, as a thread that is gone may hold their lock."""
+    state = {"used": False}
+
+    def before() -> None:
+        state["used"] = meter.binding._xla_runtime_is_initialized()
+
+    def after() -> None:
+        meter.off = meter.off or state["used"]
+        if meter.off:
+            meter.work = {}
+            return
+        meter.forget()
+        if meter.session.job.profile == graphs.CAUSES:
+            graphs.prepare(meter.session)
+
+    os.register_at_fork(before=before, after_in_child=after)
 
 
 def watch_device(meter: Meter) -> None:
@@ -284,16 +319,15 @@ def watch_device(meter: Meter) -> None:
 
 
 def watch_autograd(meter: Meter) -> None:
-    """What autograd calls back into (hooks, backward of `autograd.Function`) is the program's: looked at call by call."""
+    """The engine that `backward` and `grad` of every kind call, in whose time no mode is active: what it calls back into
+    (hooks, backward of `autograd.Function`) is the program's, and looked at call by call."""
+    engine = torch.autograd._engine_run_backward
 
-    def watched(function):
-        def called(*args, **kwargs):
-            with Polled(meter):
-                return function(*args, **kwargs)
+    def run(*args, **kwargs):
+        with Polled(meter):
+            return engine(*args, **kwargs)
 
-        return lambda *args, **kwargs: meter.measure(called, args, kwargs)
-
-    torch.autograd.backward, torch.autograd.grad = watched(torch.autograd.backward), watched(torch.autograd.grad)
+    torch.autograd._engine_run_backward = lambda *args, **kwargs: meter.measure(run, args, kwargs)
 
 
 def watch_steps(meter: Meter) -> None:
@@ -309,10 +343,17 @@ def watch_steps(meter: Meter) -> None:
 
 def watch_threads(meter: Meter) -> None:
     """Modes belong to a thread, and `torch_xla.launch` trains in one."""
-    run = threading.Thread.run
+    start = threading.Thread.start
 
-    def run_polled(self):
-        with Polled(meter):
-            run(self)
+    def start_polled(self):
+        run = self.run
 
-    threading.Thread.run = run_polled
+        def run_polled():
+            del self.run  # it refers to the thread
+            with Polled(meter):
+                run()
+
+        self.run = run_polled
+        start(self)
+
+    threading.Thread.start = start_polled
