@@ -32,22 +32,22 @@ class Child:
     err: str
 
 
-def run(command: Sequence[str]) -> Child:
-    """Run `command` to its end, with the bench's checkout importable."""
+def run(command: Sequence[str], **variables: str) -> Child:
+    """Run `command` to its end, with the bench's checkout importable, and these variables in its environment."""
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     with tempfile.TemporaryDirectory() as folder:
         files = {name: Path(folder, name) for name in ("out", "err", "usage")}
         with files["out"].open("wb") as out, files["err"].open("wb") as err:
             starter = [sys.executable, "-S", __file__, str(files["usage"]), *command]
-            environment = {**os.environ, "PYTHONPATH": path}
+            environment = {**os.environ, "PYTHONPATH": path, **variables}
             subprocess.run(starter, stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=environment, check=True)
         texts = {name: files[name].read_text(encoding="utf-8", errors="replace") for name in ("out", "err")}
         return Child(**json.loads(files["usage"].read_text(encoding="utf-8")), **texts)
 
 
-def xlaport(*arguments: str | Path) -> Child:
+def xlaport(*arguments: str | Path, **variables: str) -> Child:
     """`python -m xlaport ARGUMENTS` of this checkout, under the Python that runs the bench."""
-    return run([sys.executable, "-m", "xlaport", *map(str, arguments)])
+    return run([sys.executable, "-m", "xlaport", *map(str, arguments)], **variables)
 
 
 def start(usage_file: str, command: Sequence[str]) -> None:

@@ -805,7 +805,7 @@ def test_a_disk_that_is_full(src, capsys, monkeypatch):
     def refuse(*arguments, **options):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(files.tempfile, "mkstemp", refuse)
+    monkeypatch.setattr("tempfile.mkstemp", refuse)
     assert run(src) == 2
     assert "cannot be written: no space left on device" in capsys.readouterr().out
     assert (src / "train.py").read_text() == CUDA

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import gc
-import re
-import traceback
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from difflib import SequenceMatcher
 from functools import lru_cache
 from pathlib import Path
 
@@ -144,7 +141,7 @@ def unsilenced(
     if lint:
         found.extend(guarded(match.matched_events(rules, context_for), source.name, "rules for events"))
     for rule in rules.checks:
-        if not rule.match.text or project.says(path, re.compile(rule.match.text)):
+        if rule.match.pattern is None or project.says(path, rule.match.pattern):
             found.extend(guarded(rule.check(context_for(rule)), source.name, rule.code))
     named = list(guarded(residue.findings(module, found), source.name, residue.UNKNOWN_CODE))
     found.extend(finding for finding in named if settings.selects(finding.code))
@@ -304,6 +301,8 @@ def is_too_deep(error: BaseException | None) -> bool:
 
 def said(error: BaseException) -> str:
     """One line, also of an error that cannot be printed."""
+    import traceback
+
     return " ".join(traceback.format_exception_only(error)[-1].split())
 
 
@@ -324,6 +323,8 @@ def moved_to_original(original: str, current: str, findings: tuple[Finding, ...]
     """Findings of a later pass, with lines of the file as it was before the first."""
     if original == current:
         return findings
+    from difflib import SequenceMatcher  # here, as only edits need it
+
     matcher = SequenceMatcher(None, lines_of(current), lines_of(original), autojunk=False)
     line_of: dict[int, int] = {}
     for tag, a1, a2, b1, b2 in matcher.get_opcodes():

@@ -7,7 +7,6 @@ import re
 import shutil
 import stat
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -224,6 +223,8 @@ def write_atomically(path: Path, raw: bytes, mode: int | None = None) -> None:
 @contextmanager
 def replaced(path: Path) -> Iterator[Path]:
     """A new file beside `path` that takes its place when the block is done, and goes when it fails or is interrupted."""
+    import tempfile  # here, as most runs write nothing: 5 ms
+
     handle, temporary = tempfile.mkstemp(prefix=f".{path.name[:100]}.", dir=path.parent)
     try:
         os.close(handle)

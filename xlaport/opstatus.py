@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from xlaport.errors import UserError
@@ -124,19 +124,37 @@ class OpStatusTable:
         return Counter(entry.status for entry in self.apis.values())
 
 
+class _Apis(Mapping[str, OpStatus]):
+    """The status of each API, made when it is asked for: a file asks for a few of two thousand, and all take 8 ms."""
+
+    def __init__(self, entries: dict[str, dict[str, Any]]):
+        self._entries = entries
+
+    def __getitem__(self, name: str) -> OpStatus:
+        return _status(name, self._entries[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+
+DATA = Path(__file__).resolve().parent / "data"
+
+
 @cache
 def load(target: str = "torch_xla", version: str = "2.9") -> OpStatusTable:
     """Reads the committed table of a target's version (major.minor)."""
-    resource = resources.files("xlaport").joinpath("data", f"op_status_{target}_{version}.json")
     try:
-        text = resource.read_text(encoding="utf-8")
+        text = (DATA / f"op_status_{target}_{version}.json").read_text(encoding="utf-8")
     except FileNotFoundError:
         raise UserError(f"no op status for {target} {version}") from None
     return _table(json.loads(text))
 
 
 def _table(raw: dict[str, Any]) -> OpStatusTable:
-    apis = {name: _status(name, entry) for entry in raw["apis"] for name in entry["names"]}
+    apis = _Apis({name: entry for entry in raw["apis"] for name in entry["names"]})
     operators = {name: kind for kind, names in raw["aten"].items() for name in names}
     return OpStatusTable(raw["target"], raw["torch_xla"], raw["torch"], raw["device"], apis, operators)
 

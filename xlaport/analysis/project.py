@@ -182,6 +182,7 @@ class Project:
         self._let_go(path)
         self.sources[path] = source
         self.edited.add(path)
+        self._as_read &= ~(1 << self.files.number[path])
         for mentions in self._mentions.values():
             mentions.forget(1 << self.files.number[path])
         for module in self._modules.values():
@@ -344,11 +345,17 @@ class Project:
 
     def says(self, path: Path, pattern: re.Pattern[str]) -> bool:
         """Does the text of one file match? Of most files their words tell."""
-        if path not in self.edited and path.suffix == ".py":
+        number = self.files.number[path]
+        if self._as_read >> number & 1:
             may, is_certain = self._having_words_of(pattern)
-            if is_certain or not may >> self.files.number[path] & 1:
-                return bool(may >> self.files.number[path] & 1)
+            if is_certain or not may >> number & 1:
+                return bool(may >> number & 1)
         return pattern.search(self.sources[path].text) is not None
+
+    @cached_property
+    def _as_read(self) -> int:
+        """Python files whose words are those that were read first."""
+        return self.files.mask(path for path in self.sources if path.suffix == ".py" and path not in self.edited)
 
     def _having_words_of(self, pattern: re.Pattern[str]) -> tuple[int, bool]:
         """Files, as they were first read, that may match; and whether all of them do."""

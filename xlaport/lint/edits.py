@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from difflib import SequenceMatcher
 
 from xlaport import engine
 from xlaport.config import Settings
@@ -54,6 +53,8 @@ def replacements(before: str, after: str) -> Iterator[TextEdit]:
     old, new = lines_of(before), lines_of(after)
     head = shared(old, new)
     tail = shared(old[head:][::-1], new[head:][::-1])
+    from difflib import SequenceMatcher  # here, as only edits need it
+
     matcher = SequenceMatcher(None, old[head:len(old) - tail], new[head:len(new) - tail], autojunk=False)
     for tag, a1, a2, b1, b2 in matcher.get_opcodes():
         if tag != "equal":

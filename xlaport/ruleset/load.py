@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import re
 import tomllib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -13,8 +12,9 @@ from pathlib import Path
 from xlaport.errors import UserError
 from xlaport.ruleset.schema import BadRule, Rule, rule_from
 
-Functions = Callable[[Path], dict[str, Callable]]
-DEFINED = re.compile(r"^(?:def|from .* import (?:.*\W)?)\s*(check|fix)\b", re.MULTILINE)
+Functions = Callable[[Path, dict], dict[str, Callable]]
+"""The functions of a Python file, given the front matter of the page beside it."""
+
 
 
 def rules_folder() -> Path:
@@ -81,7 +81,7 @@ def load(path: Path, code: Functions | None = None) -> Rule:
     """A rule from its page; `code` gives the functions of the Python file beside it, which is run without."""
     front, page = split(path)
     code_file = path.with_suffix(".py")
-    functions = (code or functions_of)(code_file) if code_file.exists() else {}
+    functions = (code or functions_of)(code_file, front) if code_file.exists() else {}
     return rule_from(front, path, page, **functions)
 
 
@@ -97,16 +97,17 @@ def split(path: Path) -> tuple[dict, str]:
         raise BadRule(f"{path}: {error}") from None
 
 
-def no_functions(path: Path) -> dict[str, Callable]:
+def no_functions(path: Path, front: dict) -> dict[str, Callable]:
     return {}
 
 
-def later(path: Path) -> dict[str, Callable]:
-    """The functions of a file that is run when one of them is first called: few rules have to do with any one file."""
-    names = set(DEFINED.findall(path.read_text(encoding="utf-8")))
-    if not names:
-        raise BadRule(f"{path}: no function `check` or `fix`")
-    return {name: Later(path, name) for name in names}
+def later(path: Path, front: dict) -> dict[str, Callable]:
+    """The function of a file that is run when it is first called: few rules have to do with any one file.
+
+    A rule for events may have a `fix`, every other one has a `check`.
+    """
+    name = "fix" if front.get("match", {}).get("event") else "check"
+    return {name: Later(path, name)}
 
 
 @dataclass(frozen=True)
@@ -120,10 +121,10 @@ class Later:
 
 @lru_cache(maxsize=None)
 def run_once(path: Path) -> dict[str, Callable]:
-    return functions_of(path)
+    return functions_of(path, {})
 
 
-def functions_of(path: Path) -> dict[str, Callable]:
+def functions_of(path: Path, front: dict) -> dict[str, Callable]:
     """`check`, which finds; `fix`, which says what to do about an event of the step."""
     name = "xlaport_rule_" + path.stem.replace("-", "_")
     spec = importlib.util.spec_from_file_location(name, path)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from xlaport.findings import Danger, Effect, Grade, Severity
@@ -33,6 +35,11 @@ class Match:
     text: str = ""
     event: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str] | None:
+        """`text`, compiled when a file is first asked for it."""
+        return re.compile(self.text) if self.text else None
 
 
 @dataclass(frozen=True)
