@@ -838,7 +838,7 @@ def refused_jiterator():
 
 def main():
     chosen = sys.argv[1:]
-    functions = [value for value in globals().values() if callable(value) and getattr(value, "__module__", "") == "__main__" and value.__code__.co_argcount == 0 and value is not main and value is not model]
+    functions = [value for value in globals().values() if callable(value) and getattr(value, "__module__", "") == "__main__" and value.__code__.co_argcount == 0 and value not in (main, model, on_cuda)]
     for function in functions:
         if chosen and function.__name__ not in chosen:
             continue

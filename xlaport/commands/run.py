@@ -82,15 +82,31 @@ def summary(ran: Ran, device: str) -> list[str]:
     return [one_line(f"xlaport: {line}") for line in (carried(ran, device), trained(ran), end(ran)) if line]
 
 
+NAMESPACE = "torch.cuda."
+SHOWN = 3
+"""Names of calls that the summary gives."""
+
+
 def carried(ran: Ran, device: str) -> str:
     counts: Counter[str] = Counter()
     for record in ran.of_kind("carried"):
         counts.update(record["counts"])
     if not counts:
-        return "" if ran.status in ("timeout", "killed") else f"nothing asked for CUDA; device {device}"
-    parts = [f"{number} {what}" if number > 1 else what for what, number in counts.most_common() if not what.startswith(LEFT_OUT)]
+        return "" if ran.status in ("timeout", "killed", "error") else f"nothing asked for CUDA (device {device})"
     left = [what.removeprefix(LEFT_OUT) for what in counts if what.startswith(LEFT_OUT)]
+    calls = Counter({what.removeprefix(NAMESPACE): number for what, number in counts.items() if what.startswith(NAMESPACE)})
+    parts = [plural(number, what) for what, number in counts.most_common() if not what.startswith((LEFT_OUT, NAMESPACE))]
+    if calls:
+        names = [name for name, _ in calls.most_common(SHOWN)] + ["..."] * (len(calls) > SHOWN)
+        parts.append(f"{calls.total()} call{'s' * (calls.total() > 1)} of torch.cuda ({', '.join(names)})")
     return f"carried to {device}: " + ", ".join(parts or ["nothing else"]) + (f"; left out: {', '.join(left)}" if left else "")
+
+
+def plural(number: int, what: str) -> str:
+    """`44 moves`, `1 move`, `2 pinned memory`, `autocast`."""
+    if what.endswith("s") and number == 1:
+        return f"1 {what.removesuffix('s')}"
+    return f"{number} {what}" if number > 1 else what
 
 
 def trained(ran: Ran) -> str:
@@ -98,7 +114,8 @@ def trained(ran: Ran) -> str:
     steps = max((record["step"] for record in ran.of_kind("step")), default=-1) + 1
     if not losses:
         return ""
-    return f"{steps} steps, {len(losses)} losses, first {losses[0]:.6g}, last {losses[-1]:.6g}"
+    number = "1 loss" if len(losses) == 1 else f"{len(losses)} losses"
+    return f"{steps} step{'s' * (steps != 1)}, {number}, first {losses[0]:.6g}, last {losses[-1]:.6g}"
 
 
 def end(ran: Ran) -> str:

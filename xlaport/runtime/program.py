@@ -30,7 +30,6 @@ OWN_PROCESSES = re.compile(r"\bspawn\(|\bProcess\(|\btorch_xla\.launch\(|\bstart
 """Text of a script that starts the processes of its ranks."""
 
 INSTALLED = re.compile(r"[/\\](site-packages|dist-packages|python3\.\d+)[/\\]|^<")
-"""Files that are not the program's own."""
 
 GRACE = 5.0
 """Seconds a program that is told to stop may take."""
@@ -101,7 +100,7 @@ class Ran:
             return f"still running after {self.seconds:.0f} s (--limit)"
         if self.status == "killed":
             return f"killed by {signal_name(-self.code)}" + (", perhaps for want of memory" if self.code == -signal.SIGKILL else "")
-        place = next((frame for frame in reversed(self.frames) if not INSTALLED.search(frame[0])), None)
+        place = next((frame for frame in reversed(self.frames) if not is_installed(frame[0])), None)
         where = f" at {place[0]}:{place[1]}" if place else ""
         return (without_cuda(self.error) or last_line(self.output) or f"exit status {self.code}") + where
 
@@ -109,6 +108,11 @@ class Ran:
 def starts_processes(script: Path) -> bool:
     """Whether a script starts the processes of its ranks itself, as its text says."""
     return OWN_PROCESSES.search(script.read_text(encoding="utf-8", errors="replace")) is not None
+
+
+def is_installed(file: str) -> bool:
+    """Whether a frame's file is Python's, of an installed package or of xlaport: not the program's own."""
+    return INSTALLED.search(file) is not None or Path(file).is_relative_to(ROOT / "xlaport")
 
 
 def signal_name(number: int) -> str:
