@@ -748,6 +748,24 @@ def threads():
     assert seen == [True] * 3
 
 
+def recurrent_layers():
+    from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence, pack_sequence
+
+    x = torch.randn(2, 5, 4).cuda()
+    for kind in (nn.LSTM, nn.GRU, nn.RNN):
+        layer = kind(4, 3, num_layers=2, batch_first=True, bidirectional=True, dropout=0.1).cuda()
+        layer.flatten_parameters()
+        layer(x)[0].sum().backward()
+        for lengths in ([5, 3], torch.tensor([5, 3])):
+            packed = pack_padded_sequence(x, lengths, batch_first=True)
+            out, sizes = pad_packed_sequence(layer(packed)[0], batch_first=True)
+            assert out.shape == (2, 5, 6) and sizes.tolist() == [5, 3]
+            on_cuda(out)
+            out.sum().backward()
+        layer(pack_padded_sequence(x, torch.tensor([3, 5]), batch_first=True, enforce_sorted=False))
+    pack_sequence([torch.ones(3, 4).cuda(), torch.ones(2, 4).cuda()])
+
+
 def functions_of_autograd():
     x = torch.ones(2, device="cuda", requires_grad=True)
     torch.autograd.grad(x.pow(2).sum(), x, create_graph=True)[0].sum().backward()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import os
+import socket
 import subprocess
 import sys
 import textwrap
@@ -46,6 +47,12 @@ def written(folder: Path, code: str) -> str:
     return "train.py"
 
 
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
 TRAINING = """
     import sys, torch
     from torch import nn
@@ -78,7 +85,7 @@ def test_idiom(outcomes, name):
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("sample", ["amp_classifier.py", "imagenet_ddp/main.py"])
 def test_sample_models_run_unmodified(tmp_path, device, sample):
-    words = ["--multiprocessing-distributed", "--seed", "1"] if "ddp" in sample else []
+    words = ["--multiprocessing-distributed", "--seed", "1", "--dist-url", f"tcp://127.0.0.1:{free_port()}"] if "ddp" in sample else []
     result = xlaport_run(tmp_path, device, "--steps", "3", str(SAMPLES / sample), "--", *words)
     assert result.code == 0, result.told
     assert result.told[0].startswith(f"xlaport: carried to {device}: ")
@@ -149,7 +156,7 @@ RANKS = """
 """
 SPAWNED = """
     if __name__ == "__main__":
-        os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="29541")
+        os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=sys.argv[1])
         mp.spawn(worker, args=(torch.cuda.device_count(),), nprocs=torch.cuda.device_count())
 """
 LAUNCHED = """
@@ -159,7 +166,7 @@ LAUNCHED = """
 
 @pytest.mark.parametrize("main", [SPAWNED, LAUNCHED], ids=["mp.spawn", "torchrun"])
 def test_two_processes_of_gloo(tmp_path, main):
-    result = xlaport_run(tmp_path, "cpu", "--replicas", "2", written(tmp_path, RANKS + main))
+    result = xlaport_run(tmp_path, "cpu", "--replicas", "2", written(tmp_path, RANKS + main), "--", str(free_port()))
     assert result.code == 0, result.told
     assert "SyncBatchNorm" in result.told[0]
     assert result.told[1].startswith("xlaport: 1 step, 1 loss")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from xlaport.runtime.carry import batchnorm, calls, distributed, namespace, precision, refused
+from xlaport.runtime.carry import batchnorm, calls, distributed, namespace, precision, recurrent, refused
 from xlaport.runtime.carry.carrier import Carrier
 
 
@@ -24,6 +24,7 @@ def install(device: str, session) -> Carrier:
     precision.install(carrier)
     distributed.install(carrier)
     batchnorm.install(carrier)
+    recurrent.install(carrier)
     refused.install(carrier)
     calls.install(carrier)
     os.register_at_fork(after_in_child=carrier.counts.clear)  # the parent counts what it did
