@@ -16,6 +16,9 @@ WIDTH = 80
 SHOWN = 20
 """Lines and causes that are printed; the JSON has all."""
 
+STEPS = 6
+"""Steps that are named for what they compiled."""
+
 Rules = dict[tuple[str, int], tuple[str, ...]]
 """(file, line) -> codes of the rules that speak of it."""
 
@@ -44,7 +47,9 @@ def compilations(found: Profile) -> str:
     compiled, late = sum(step.compiled for step in found.steps), sum(step.compiled for step in found.late_steps)
     seconds = sum(step.compile_seconds for step in found.steps)
     when = f"{late} of them" if late else "none"
-    return f"{counted(compiled, 'graph')} compiled in {seconds:.1f} s, {when} after step {found.warm_up}"
+    by_step = [f"{step.number}: {step.compiled} in {step.compile_seconds:.1f} s" for step in found.steps if step.compiled]
+    listed = f" (step {', '.join(by_step[:STEPS])}{', ...' if len(by_step) > STEPS else ''})" if by_step else ""
+    return f"{counted(compiled, 'graph')} compiled in {seconds:.1f} s, {when} after step {found.warm_up}{listed}"
 
 
 def typical(found: Profile) -> str:
@@ -74,7 +79,7 @@ def waiting(found: Profile, rules: Rules, write) -> None:
         write("no line waits for the device once the program is warm", "")
     else:
         write("", "")
-        write("lines that wait for the device (ms a step, after warm-up):", "yellow")
+        write(f"lines that wait for the device ({'ms a step, after warm-up' if found.steps else 'ms'}):", "yellow")
     for line in lines[:SHOWN]:
         write_item(f"{line.late.seconds / steps * 1000:7.1f}  ", f"{where(line.place)}: {done(line.late, steps)}", codes(line.place, rules), write)
     more(len(lines), write)

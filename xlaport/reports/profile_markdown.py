@@ -18,7 +18,7 @@ def lines(found: Profile, rules: Rules) -> list[str]:
     steps = max(len(found.late_steps), 1)
     text = ["# xlaport profile", "", *[f"- {cell(sentence)}" for sentence in summary(found)], ""]
     if found.waiting:
-        text += ["## Lines that wait for the device", "", "A step, after warm-up.", "", "| line | ms | what | rules |", "|-|-:|-|-|"]
+        text += ["## Lines that wait for the device", "", *(["A step, after warm-up.", ""] if found.steps else []), "| line | ms | what | rules |", "|-|-:|-|-|"]
         for line in found.waiting:
             text.append(f"| {span(line.place)} | {line.late.seconds / steps * 1000:.1f} | {cell(done(line.late, steps))} | {codes(line.place, rules)} |")
         text.append("")
