@@ -125,7 +125,7 @@ def test_an_error_is_told_with_its_place(tmp_path):
     result = xlaport_run(tmp_path, "cpu", written(tmp_path, TRAINING + "    model(torch.ones(3).cuda())"))
     assert result.code == 1
     assert result.told[-1].startswith("xlaport: the program ended with RuntimeError: ")
-    assert result.told[-1].endswith(f" at {tmp_path}/train.py:12")
+    assert result.told[-1].endswith(f" at {tmp_path}/train.py:11")
 
 
 def test_what_only_cuda_has_is_told(tmp_path):
