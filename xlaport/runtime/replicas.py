@@ -92,8 +92,11 @@ TURNS: Turns
 
 
 @contextmanager
-def launching() -> Iterator[None]:
-    """`torch_xla.launch` and `xmp.spawn` of a program start its replicas with `run`; one device needs no turns."""
+def launching(fresh: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """`torch_xla.launch` and `xmp.spawn` of a program start its replicas with `run`; one device needs no turns.
+
+    `fresh` sets the random generators as they are in a new process, which a replica would be.
+    """
     if device_count() == 1:
         yield
         return
@@ -103,6 +106,7 @@ def launching() -> Iterator[None]:
     before = torch_xla.launch, xmp.spawn
 
     def launch(fn: Callable[..., Any], args: Sequence[Any] = (), *_: Any, **__: Any) -> None:
+        fresh()
         run(fn, args)
 
     torch_xla.launch = xmp.spawn = launch

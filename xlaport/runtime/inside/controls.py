@@ -23,7 +23,7 @@ def install(session: Session) -> None:
     if job.compared:
         loaders_without_workers()
     if job.replicas > 1:
-        imports.after("torch_xla", lambda: session.held.enter_context(replicas.launching()))
+        imports.after("torch_xla", lambda: session.held.enter_context(replicas.launching(lambda: seed(job.seed or 0))))
     if job.record:
         tap.install(session)
     if not job.autocast:

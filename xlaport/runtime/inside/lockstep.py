@@ -31,6 +31,7 @@ class Companion:
         self.session, self.plan = session, plan
         self.folder = Path(plan.folder)
         self.modules = Modules()
+        self.parent = os.getppid()
         self.made = self.losses = 0
         self.before: list[torch.Tensor] = []
         self.gradients: list[torch.Tensor | None] = []
@@ -75,6 +76,8 @@ class Companion:
         while not done():
             if gone.exists():
                 return done()
+            if os.getppid() != self.parent:
+                self.session.stop()  # nobody waits for this run any more
             time.sleep(POLL)
         return True
 

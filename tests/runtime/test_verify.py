@@ -1,0 +1,85 @@
+"""`xlaport verify` on programs that run: right ports match, planted faults are called and found."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+ORIGINAL = Path(__file__).with_name("verified.py")
+
+
+@pytest.fixture(scope="module")
+def port(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("port")
+    (folder / "src").mkdir()
+    (folder / "src" / "train.py").write_bytes(ORIGINAL.read_bytes())
+    assert xlaport("migrate", folder / "src", "--out", folder / "out").returncode == 0
+    return folder / "out" / "train.py"
+
+
+def xlaport(*arguments: object) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run([sys.executable, "-m", "xlaport", *map(str, arguments)], env=environment, capture_output=True, text=True)
+
+
+def verified(port: Path, *arguments: object) -> dict:
+    done = xlaport("verify", port, "--original", ORIGINAL, "--json", *arguments)
+    assert done.stdout, done.stderr
+    return {**json.loads(done.stdout), "status": done.returncode}
+
+
+def faulty(port: Path, folder: Path, old: str, new: str) -> Path:
+    text = port.read_text(encoding="utf-8")
+    assert old in text
+    result = folder / "faulty.py"
+    result.write_text(text.replace(old, new), encoding="utf-8")
+    return result
+
+
+def test_a_right_port_with_dropout_matches(port: Path):
+    found = verified(port)
+    assert (found["verdict"], found["status"]) == ("MATCH", 0), found["reasons"]
+    assert len(found["steps"]) == 20 and max(row["deviation"] for row in found["steps"]) < 1e-5
+    assert found["performance"]["launched"] >= 19 and found["performance"]["late"] == []
+    assert found["carried"]["pinned memory"] == 1
+
+
+def test_the_unported_program_carried_to_xla_matches_in_lockstep():
+    done = xlaport("verify", ORIGINAL, "--lockstep", "--json", "--steps", "8")
+    found = json.loads(done.stdout)
+    assert found["verdict"] == "MATCH", found
+    assert len(found["lockstep"]) == 8 and all(row["start"] == 0 for row in found["lockstep"])
+
+
+def test_a_fault_in_one_layer_is_called_and_found(port: Path, tmp_path: Path):
+    found = verified(faulty(port, tmp_path, "self.last(x)", "self.last(x.bfloat16().float())"), "--bisect")
+    assert (found["verdict"], found["status"], found["first"]) == ("DIVERGED", 1, 0)
+    assert (found["origin"]["where"], found["origin"]["direction"]) == ("last", "forward")
+
+
+def test_a_step_that_does_not_end_is_no_success(port: Path, tmp_path: Path):
+    found = verified(faulty(port, tmp_path, "xm.optimizer_step(optimizer, barrier=True)", "xm.optimizer_step(optimizer)"), "--steps", "6")
+    assert found["performance"]["no_step_end"] and found["status"] == 1
+
+
+def test_a_program_that_crashes_is_told_with_its_own_traceback(port: Path):
+    done = xlaport("verify", port, "--original", ORIGINAL, "--", "--end", "crash")
+    assert done.returncode == 2
+    assert done.stderr.rstrip().splitlines()[-1].startswith("xlaport: the original could not run: ValueError: the data are not there at ")
+    assert "Traceback (most recent call last)" in done.stderr and done.stdout == ""
+
+
+def test_a_program_that_hangs_is_ended(port: Path):
+    started = time.monotonic()
+    done = xlaport("verify", port, "--original", ORIGINAL, "--limit", "8", "--", "--end", "hang")
+    assert done.returncode == 2 and "still running after" in done.stderr
+    assert time.monotonic() - started < 60
+    listed = subprocess.run(["pgrep", "-f", str(port)], capture_output=True, text=True)
+    assert listed.stdout == ""
