@@ -18,6 +18,7 @@ from pathlib import Path
 
 from xlaport.errors import UserError
 from xlaport.runtime.job import JOB, REPLICAS, Job
+from xlaport.runtime.places import Libraries
 
 ROOT = Path(__file__).resolve().parents[2]
 """The folder the package is in: put on the program's path while the boot imports what it needs."""
@@ -28,8 +29,6 @@ KEPT = 64 * 1024
 
 OWN_PROCESSES = re.compile(r"\bspawn\(|\bProcess\(|\btorch_xla\.launch\(|\bstart_processes\(")
 """Text of a script that starts the processes of its ranks."""
-
-INSTALLED = re.compile(r"[/\\](site-packages|dist-packages|python3\.\d+)[/\\]|^<")
 
 GRACE = 5.0
 """Seconds a program that is told to stop may take."""
@@ -100,7 +99,8 @@ class Ran:
             return f"still running after {self.seconds:.0f} s (--limit)"
         if self.status == "killed":
             return f"killed by {signal_name(-self.code)}" + (", perhaps for want of memory" if self.code == -signal.SIGKILL else "")
-        place = next((frame for frame in reversed(self.frames) if not is_installed(frame[0])), None)
+        libraries = Libraries.here(())
+        place = next((frame for frame in reversed(self.frames) if not libraries.owns(frame[0])), None)
         where = f" at {place[0]}:{place[1]}" if place else ""
         return (without_cuda(self.error) or last_line(self.output) or f"exit status {self.code}") + where
 
@@ -108,11 +108,6 @@ class Ran:
 def starts_processes(script: Path) -> bool:
     """Whether a script starts the processes of its ranks itself, as its text says."""
     return OWN_PROCESSES.search(script.read_text(encoding="utf-8", errors="replace")) is not None
-
-
-def is_installed(file: str) -> bool:
-    """Whether a frame's file is Python's, of an installed package or of xlaport: not the program's own."""
-    return INSTALLED.search(file) is not None or Path(file).is_relative_to(ROOT / "xlaport")
 
 
 def signal_name(number: int) -> str:
