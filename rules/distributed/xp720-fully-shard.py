@@ -2,10 +2,11 @@
 
 import ast
 
-from xlaport.ruleset.api import Context, Mode, syntax
+from xlaport.ruleset.api import Context, Danger, Mode, Severity, syntax
 
 WRAPPER = "torch.distributed.fsdp.FullyShardedDataParallel"
 IN_PLACE = ("torch.distributed.fsdp.fully_shard", "torch.distributed._composable.fsdp.fully_shard", "torch.distributed._composable.fsdp.fully_shard.fully_shard")
+PRECISIONS = ("torch.distributed.fsdp.MixedPrecision", "torch.distributed.fsdp.MixedPrecisionPolicy")
 PRELUDE = "# One process drives all chips of a host; arrays are sharded over them by annotation.\nxr.use_spmd()\n"
 SHARD = (
     "# Shard every parameter over the chips along its first dimension.\n"
@@ -22,10 +23,32 @@ def check(context: Context):
     calls = [call for call in context.calls(WRAPPER, *IN_PLACE) if call.args and not syntax.is_dead(call)]
     roots = roots_of(calls)
     for call in calls:
-        if context.refers(call.func, WRAPPER):
-            yield context.finding(call, "the wrapper becomes annotations: shards are the compiler's work", wrapper_ops(context, call, call in roots))
-        else:
-            yield context.finding(call, "the module is annotated as a whole instead", in_place_ops(context, call, call in roots))
+        is_root = call in roots
+        ops = wrapper_ops(context, call, is_root) if context.refers(call.func, WRAPPER) else in_place_ops(context, call, is_root)
+        yield context.finding(call, plan_of(context, call) if is_root else "the module is annotated as a whole instead", ops)
+    yield from precisions(context)
+
+
+def plan_of(context: Context, call: ast.Call) -> str:
+    """What the wrapper's settings become, in one line."""
+    given = {keyword.arg: ast.unparse(keyword.value) for keyword in call.keywords if keyword.arg}
+    strategy = given.get("sharding_strategy", "FULL_SHARD").rpartition(".")[2]
+    plan = f"{strategy} becomes parameters sharded over all chips by annotation"
+    if strategy in {"HYBRID_SHARD", "_HYBRID_SHARD_ZERO2"}:
+        plan += ", without the copies of each host"
+    if strategy in {"SHARD_GRAD_OP", "NO_SHARD"} or given.get("reshard_after_forward") == "False":
+        plan += ": when to gather them is the compiler's choice"
+    offloads = "True" in given.get("cpu_offload", "") or "Offload" in given.get("offload_policy", "") or given.get("cpu_offload", "None").endswith("True")
+    return plan + ("; nothing is offloaded to the host" if offloads else "")
+
+
+def precisions(context: Context):
+    """What computed in bfloat16 computes in float32 now."""
+    for call in context.calls(*PRECISIONS):
+        low = [keyword for keyword in call.keywords if keyword.arg == "param_dtype" and not context.refers(keyword.value, "torch.float32")]
+        if low and not syntax.is_dead(call):
+            message = 'FSDP cast parameters to this type: compute under torch.autocast("xla", dtype=torch.bfloat16) instead'
+            yield context.finding(call, message, danger=Danger.SLOW, severity=Severity.WARNING)
 
 
 def roots_of(calls: list[ast.Call]) -> set[ast.Call]:

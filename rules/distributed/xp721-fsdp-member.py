@@ -19,6 +19,11 @@ LEFT = (
     "torch.distributed.fsdp.FullyShardedDataParallel.full_optim_state_dict", "torch.distributed.fsdp.FullyShardedDataParallel.optim_state_dict",
     "torch.distributed.fsdp.FullyShardedDataParallel.shard_full_optim_state_dict", "torch.distributed.fsdp.FullyShardedDataParallel.optim_state_dict_to_load",
 )
+DEVICE_MESH = "torch.distributed.device_mesh.init_device_mesh"
+WRAPPERS = (
+    "torch.distributed.fsdp.FullyShardedDataParallel", "torch.distributed.fsdp.fully_shard", "torch.distributed._composable.fsdp.fully_shard",
+    "torch.distributed._composable.fsdp.fully_shard.fully_shard",
+)
 SHARD_WORDS = ("FSDPModule", "DTensor", ".placements", "FullyShardedDataParallel")
 
 
@@ -30,7 +35,20 @@ def check(context: Context):
     for call in context.calls(*STATE_CALLS):
         yield context.finding(call, "state dicts hold whole tensors under SPMD", context.drop(call))
     for call in context.calls(*LEFT):
+        if context.refers(call.func, DEVICE_MESH) and is_for_wrappers(context, call):
+            yield context.finding(call, "the mesh of the annotations takes its place", context.remove(call.parent))
+            continue
         yield context.finding(call, "made for torch's sharded tensors: under SPMD a state dict holds whole values; save it with xm.save")
+
+
+def is_for_wrappers(context: Context, call: ast.Call) -> bool:
+    """`mesh = init_device_mesh(...)` of which nothing is left once the wrappers are off."""
+    statement = call.parent
+    if not isinstance(statement, ast.Assign) or statement.value is not call or not all(isinstance(target, ast.Name) for target in statement.targets):
+        return False
+    names = {target.id for target in statement.targets}
+    uses = [node for node in context.facts.of(ast.Name) if node.id in names and isinstance(node.ctx, ast.Load)]
+    return all(any(isinstance(parent, ast.Call) and context.refers(parent.func, *WRAPPERS) for parent in syntax.ancestors(use)) for use in uses)
 
 
 def methods(context: Context):

@@ -25,7 +25,9 @@ MAX_SETTINGS = 200_000
 """Larger YAML and JSON files are data."""
 
 WORTH_READING = re.compile(
-    r"torch|cuda|nvidia|nccl|gpu|fp16|float16|precision|apex|flash|xformers|bitsandbytes|deepspeed|triton|pynvml|cupy|half", re.IGNORECASE
+    r"torch|cuda|nvidia|nccl|gpu|fp16|float16|precision|apex|flash|xformers|bitsandbytes|deepspeed|triton|pynvml|cupy|half"
+    r"|distributed_type|zero_optimization|SBATCH",
+    re.IGNORECASE,
 )
 
 Checker = Callable[[View], Iterator[Finding]]

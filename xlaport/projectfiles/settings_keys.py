@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Protocol
 
 from xlaport.findings import Finding
+from xlaport.projectfiles import sharding_plans
 from xlaport.projectfiles.view import Edit, View
 
 DEVICE = re.compile(r"(?:.*_)?(?:device|device_type|dev)$")
@@ -24,7 +25,7 @@ PICK = re.compile(r"gpus?(?:_?ids?)$|gpu$|cuda_visible_devices$")
 SWITCH = re.compile(r"(?:use_)?multi_?gpus?$")
 """Of the switches only these: `use_cuda: true` means the same to the migrated program."""
 
-WORTH_READING = re.compile(r"cuda|nccl|gpu|fp16|float16|half|16-|precision\W+16", re.IGNORECASE)
+WORTH_READING = re.compile(r"cuda|nccl|gpu|fp16|float16|half|16-|precision\W+16|distributed_type|zero_optimization", re.IGNORECASE)
 STRATEGY = re.compile(r"(?:ddp|dp|fsdp|deepspeed|horovod|bagua)")
 HALF = re.compile(r"(?:.*_)?(?:fp16|float16|half)(?:_run)?$|use_half$|half_precision$")
 PRECISION = re.compile(r"(?:mixed_)?precision$")
@@ -46,6 +47,7 @@ def check(view: View, settings: list[Setting], in_list: Callable[[Setting], bool
     """`in_list` tells whether a setting is an element of a sequence."""
     if not WORTH_READING.search(view.text):
         return
+    yield from sharding_plans.findings(view, settings)
     trainers = {setting.path[:-1] for setting in settings if is_accelerator(setting)}
     counted: set[tuple[str, ...]] = set()
     for setting in settings:

@@ -33,9 +33,25 @@ OPENS_BLOCK = re.compile(r"(?:\b(?:then|do|else)|[{)])\s*$")
 CLOSES_BLOCK = re.compile(r"\s*(?:fi|done|else|elif|esac|;;|})")
 
 
+SLURM_GPUS = re.compile(r"--(?:gres=\S*gpu\S*|gpus(?:-per-\w+)?(?:=|[ ]+)\S+|gpu-bind\S*)")
+SLURM_TASKS = re.compile(r"--n?tasks-per-node(?:=|[ ]+)(?P<count>[2-9]|\d\d+)")
+
+
 def check(view: View) -> Iterator[Finding]:
+    yield from slurm_findings(view)
     for command in commands(view.text):
         yield from command_findings(view, command)
+
+
+def slurm_findings(view: View) -> Iterator[Finding]:
+    """Requests of a job for GPUs, which are comments to the shell."""
+    for line in re.finditer(r"^#SBATCH[ \t].*$", view.text, re.MULTILINE):
+        for found in SLURM_GPUS.finditer(line[0]):
+            message = f"{found[0]} asks SLURM for GPUs: ask for the nodes that have TPUs, as your site names them"
+            yield view.finding("XP864", line.start() + found.start(), line.start() + found.end(), message)
+        for found in SLURM_TASKS.finditer(line[0]):
+            message = f"{found[0]}: one task a host, and the workers in it; SLURM_PROCID is then the number of the host"
+            yield view.finding("XP864", line.start() + found.start(), line.start() + found.end(), message)
 
 
 def command_findings(view: View, command: Command) -> Iterator[Finding]:
