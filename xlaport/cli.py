@@ -19,7 +19,7 @@ VERBS = {
     "profile": ("xlaport.commands.profile", "which lines of a program wait for the device or compile again, by running it"),
     "rule": ("xlaport.commands.rule", "print the page of a rule, or test your own"),
 }
-RUNNERS = ("run", "profile", "verify")
+RUNNERS = ("run", "profile", "verify", "preflight")
 """Verbs whose words after `--` are the arguments of the user's program: `options.program_arguments`."""
 
 INTERRUPTED = 130

@@ -13,15 +13,15 @@ from pathlib import Path
 
 from xlaport.commands.numbers import positive
 from xlaport.errors import UserError, one_line
-from xlaport.preflight import environment, topology, tracing
+from xlaport.preflight import environment, quick, suggest, topology, tracing
 from xlaport.preflight.answer import Preflight
 from xlaport.preflight.compilation import Compilation
 from xlaport.preflight.environment import Compiler
-from xlaport.preflight.result import exit_status
+from xlaport.preflight.result import Document, Prices, exit_status
 from xlaport.preflight.topology import Topology
 from xlaport.preflight.tracing import Factory, HuggingFace, Script, Source, Tracer
 
-FORMATS = {"text": "preflight", "json": "preflight_json"}
+FORMATS = {"text": "preflight", "json": "preflight_json", "markdown": "preflight_markdown", "html": "preflight_html"}
 """Format -> module of `xlaport.reports`."""
 
 
@@ -30,7 +30,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = "The step is traced or run in a process of its own: this verb executes the program. Exit status: 0 fits, 1 does not fit or is not supported, 2 no answer."
     what = parser.add_argument_group("what is compiled")
     what.add_argument("script", nargs="?", metavar="SCRIPT.py", help="run a migrated script until its step repeats; what follows -- goes to it")
-    what.add_argument("arguments", nargs="*", metavar="ARGUMENTS", help=argparse.SUPPRESS)
     what.add_argument("--factory", metavar="MODULE:FUNCTION", help="a function that says how the step is made (docs/preflight.md); no weights, any size")
     what.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="an argument of the factory")
     what.add_argument("--hf", metavar="CONFIG", help="a causal language model of transformers by its config.json")
@@ -43,6 +42,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     where.add_argument("--topology", metavar="TPU:SHAPE", help="a slice, such as v5e:2x2 (default: v5e:1x1)")
     where.add_argument("--ladder", metavar="TPUS", help="several, such as v5e,v6e,v5p: which slice is the smallest that fits")
     where.add_argument("--chips", metavar="COUNTS", help="with --ladder: slices of these sizes, such as 1,4,16")
+    where.add_argument("--suggest", action="store_true", help="try what would help (bfloat16, recomputing layers, smaller batch, FSDP) by compiling it")
+    where.add_argument("--vary", action="append", default=[], metavar="WORDS", help='with a script and --suggest: run it again with these arguments; "--batch-size {b}" tries other batches')
+    where.add_argument("--quick", action="store_true", help="compile 2 and 4 layers and extrapolate: a guess")
+    where.add_argument("--price", action="append", default=[], metavar="TPU=USD", help="your price of a chip and hour, for the cost of a step")
+    where.add_argument("--train-steps", type=positive, default=0, metavar="N", help="with --price: the cost of so many steps")
     how = parser.add_argument_group("how")
     how.add_argument("--python", type=Path, default=Path(sys.executable), metavar="PYTHON", help="of an environment with torch and torch_xla (default: this one)")
     how.add_argument("--setup", action="store_true", help=f"install the compiler ({environment.SIZE}) and check it")
@@ -64,14 +68,20 @@ def run(options: argparse.Namespace) -> int:
             return 0
     source = source_of(options)
     asked = topologies(options)
+    prices = prices_of(options)
+    refuse_mismatch(options)
     compiler = ready(pair, options.compiler)
     show = import_module(f"xlaport.reports.{FORMATS[options.output_format]}").preflight
     with work_folder(options.keep) as folder:
         tracer = Tracer(source, folder, options.python, options.timeout)
         compilation = Compilation(compiler, folder, pairs_of(options.option), options.timeout, not options.no_cache)
         preflight = Preflight(tracer, compilation)
-        results = [preflight.ask(topology) for topology in asked]
-        show(results, sys.stdout)
+        results = tuple(quick.ask(preflight, topology) if options.quick else preflight.ask(topology) for topology in asked)
+        document = Document(results, prices=prices)
+        if options.suggest:
+            found = suggest.varied(preflight, document.shown, options.vary) if options.vary else suggest.attempts(preflight, document.shown)
+            document = Document(results, tuple(found), prices)
+        show(document, sys.stdout)
     return exit_status(results)
 
 
@@ -96,7 +106,7 @@ def source_of(options: argparse.Namespace) -> Source:
         return HuggingFace(str(Path(options.hf).absolute()), options.batch, options.seq, options.dtype, options.fsdp)
     if not Path(options.script).is_file():
         raise UserError(f"{options.script}: no such file")
-    return Script(options.script, tuple(options.arguments), options.steps)
+    return Script(options.script, tuple(options.program_arguments), options.steps)
 
 
 def topologies(options: argparse.Namespace) -> list[Topology]:
@@ -108,6 +118,27 @@ def topologies(options: argparse.Namespace) -> list[Topology]:
         raise UserError("give --topology or --ladder, not both")
     counts = [count(word) for word in (options.chips or "").split(",") if word]
     return topology.ladder([word.strip() for word in options.ladder.split(",") if word.strip()], counts)
+
+
+def refuse_mismatch(options: argparse.Namespace) -> None:
+    """Options that go with one kind of source only."""
+    if options.script and options.quick:
+        raise UserError("--quick goes with --factory and --hf: a script runs as it is")
+    if options.vary and not (options.script and options.suggest):
+        raise UserError("--vary goes with a script and --suggest")
+    if options.suggest and options.script and not options.vary:
+        raise UserError('--suggest of a script needs --vary, such as --vary "--batch-size {b}": the script is run again with other arguments')
+
+
+def prices_of(options: argparse.Namespace) -> Prices:
+    found = {}
+    for word in options.price:
+        name, equals, amount = word.partition("=")
+        try:
+            found[topology.generation(name).name] = float(amount)
+        except ValueError:
+            raise UserError(f"--price {word}: write TPU=USD, such as v5e=1.2") from None
+    return Prices(found, options.train_steps)
 
 
 def count(word: str) -> int:

@@ -32,6 +32,12 @@ class Time:
     peak_fraction: float | None
     """FLOPs at peak as a part of the cost model's time with collectives."""
 
+    peak_flops: float
+    """FLOP/s of the device at its peak."""
+
+    def lower_bound_of(self, flops: float) -> float:
+        return flops / self.peak_flops
+
     @property
     def estimate(self) -> float | None:
         return None if self.cost_model is None else self.cost_model + self.collectives
@@ -56,6 +62,7 @@ def of_step(generation: Generation, program: Optimized, memory: Memory, xla_flop
         cost_model=modelled,
         collectives=exchanged,
         peak_fraction=arithmetic / whole if whole else None,
+        peak_flops=generation.peak_flops,
     )
 
 

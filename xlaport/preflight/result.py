@@ -66,11 +66,51 @@ class Result:
     outputs: int = 0
     batch: int = 0
     steps: int = 0
+    guess: bool = False
+    """Extrapolated from fewer layers (`--quick`)."""
+
     versions: Versions = Versions()
     effort: Effort = Effort()
 
 
-def exit_status(results: list[Result]) -> int:
+@dataclass(frozen=True)
+class Attempt:
+    """Something that might help, and what came of it."""
+
+    what: str
+    result: Result
+
+
+@dataclass(frozen=True)
+class Prices:
+    """US dollars a chip and hour by TPU, as the user gave them, and for how many steps."""
+
+    per_chip_hour: dict[str, float] = field(default_factory=dict)
+    steps: int = 0
+
+    def of_step(self, result: Result) -> float | None:
+        """Dollars of one step on the whole slice, by the estimated time; None without a price or a time."""
+        price = self.per_chip_hour.get(result.topology.generation.name)
+        if price is None or result.time is None or result.time.estimate is None:
+            return None
+        return price * result.topology.chips * result.time.estimate / 3600
+
+
+@dataclass(frozen=True)
+class Document:
+    """All of one run: what is reported."""
+
+    results: tuple[Result, ...]
+    attempts: tuple[Attempt, ...] = ()
+    prices: Prices = Prices()
+
+    @property
+    def shown(self) -> Result:
+        """The answer that is reported in full: the smallest slice that fits, or the last one asked."""
+        return next((result for result in self.results if result.verdict is Verdict.FITS), self.results[-1])
+
+
+def exit_status(results: tuple[Result, ...]) -> int:
     """Of one question its verdict's; of a ladder 0 if any slice fits, else 2 if nothing is known of one."""
     statuses = [result.verdict.exit_status for result in results]
     return 0 if 0 in statuses else max(statuses)

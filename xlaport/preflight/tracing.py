@@ -159,6 +159,8 @@ class Tracer:
         known = self.done.get((devices, chips, variant))
         if known:
             return known
+        if spmd and isinstance(self.source, Script) and devices > SCRIPT_DEVICES:
+            return Untraced(f"a script that shards runs on at most {SCRIPT_DEVICES} virtual devices here; --factory traces a step for any number")
         folder = self.folder / f"trace-{len(self.done)}-{devices}"
         folder.mkdir(parents=True, exist_ok=True)
         ended = children.run(self.child(devices, spmd), self.request(devices, chips, variant, spmd), folder)
@@ -173,9 +175,9 @@ class Tracer:
         return traced(answer, folder, sites)
 
     def child(self, devices: int, spmd: bool) -> Child:
-        virtual = (min(devices, SCRIPT_DEVICES) if isinstance(self.source, Script) else 2) if devices > 1 else 1
-        # XLA_HLO_DEBUG keeps the user's lines in the program.
-        environment = {**children.CPU, "XLA_HLO_DEBUG": "1", "CPU_NUM_DEVICES": str(virtual if spmd or isinstance(self.source, Script) else 1)}
+        # Placeholders never run, so two devices stand for any number; a script really shards. XLA_HLO_DEBUG keeps the user's lines.
+        virtual = (devices if isinstance(self.source, Script) else 2) if spmd else 1
+        environment = {**children.CPU, "XLA_HLO_DEBUG": "1", "CPU_NUM_DEVICES": str(virtual)}
         return Child("the process that traces the step", self.python, MODULE, environment, self.seconds)
 
     def request(self, devices: int, chips: int, variant: Variant, spmd: bool) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import TextIO
 from xlaport.errors import one_line
 from xlaport.preflight.hlo import Collective
 from xlaport.preflight.memory import Buffer, Memory
-from xlaport.preflight.result import Result, Verdict
+from xlaport.preflight.result import Document, Result, Verdict
 from xlaport.preflight.topology import GIB
 from xlaport.preflight.tracing import Site, Variant
 
@@ -34,13 +34,15 @@ SITES = {
 }
 
 
-def preflight(results: list[Result], out: TextIO) -> None:
-    """One answer in full; of several a table, and in full the smallest slice that fits, or the last one asked."""
+def preflight(document: Document, out: TextIO) -> None:
+    """One answer in full; of several a table before it; what would help after it."""
     lines = []
-    if len(results) > 1:
-        lines += [*ladder(results), ""]
-    shown = next((result for result in results if result.verdict is Verdict.FITS), results[-1])
-    print("\n".join([*lines, *full(shown)]), file=out)
+    if len(document.results) > 1:
+        lines += [*ladder(document.results), ""]
+    lines += full(document.shown) + cost(document)
+    if document.attempts:
+        lines += ["", *attempts(document)]
+    print("\n".join(lines), file=out)
 
 
 def full(result: Result) -> list[str]:
@@ -215,7 +217,7 @@ def indented(said: str, depth: int = 1) -> list[str]:
 # -- several slices
 
 
-def ladder(results: list[Result]) -> list[str]:
+def ladder(results: Iterable[Result]) -> list[str]:
     """A row a slice: what it holds, and what the step up buys."""
     lines = [f"{'slice':<15} {'verdict':<13} {'GiB a device':>16} {'step >=':>9} {'cost model':>11} {'of peak':>8}"]
     lines += [row(str(result.topology), result) for result in results]
@@ -235,3 +237,32 @@ def row(name: str, result: Result) -> str:
 
 def over(held: Memory) -> str:
     return "> " if held.exceeded else ""
+
+
+# -- what would help, and what it costs
+
+
+def attempts(document: Document) -> list[str]:
+    """A row an attempt, compiled like the first."""
+    wide = 34
+    lines = [f"{'tried by compiling':<{wide}} {'verdict':<12} {'GiB':>6} {'step >=':>9} {'cost model':>11}"]
+    rows = [("as written", document.shown), *((attempt.what, attempt.result) for attempt in document.attempts)]
+    for what, result in rows:
+        held, time = result.memory, result.time
+        first, *rest = wrap(what, wide) or [""]
+        size = over(held) + gib(held.total) if held and held.total else "-"
+        model = milliseconds(time.estimate) if time and time.estimate is not None else "-"
+        lines.append(f"{first:<{wide}} {WORDS[result.verdict]:<12} {size:>6} {milliseconds(time.lower_bound) if time else '-':>9} {model:>11}")
+        lines += [INDENT + line for line in rest]
+        if result.reason:
+            lines += indented(one_line(result.reason), 2)
+    return lines
+
+
+def cost(document: Document) -> list[str]:
+    prices, result = document.prices, document.shown
+    step = prices.of_step(result)
+    if step is None:
+        return []
+    said = f"USD {step:.3g} a step at USD {prices.per_chip_hour[result.topology.generation.name]:g} a chip and hour, your price, by the cost model's time"
+    return indented(said + (f"; USD {step * prices.steps:,.0f} for {prices.steps:,} steps" if prices.steps else ""))

@@ -6,17 +6,22 @@ import json
 from dataclasses import asdict
 from typing import Any, TextIO
 
-from xlaport.preflight.result import Result
+from xlaport.preflight.result import Document, Prices, Result
 
 VERSION = 1
 
 
-def preflight(results: list[Result], out: TextIO) -> None:
-    """`{"version": 1, "results": [...]}`; sizes are bytes and times seconds, of one device."""
-    print(json.dumps({"version": VERSION, "results": [record(result) for result in results]}, indent=2), file=out)
+def preflight(document: Document, out: TextIO) -> None:
+    """`{"version": 1, "results": [...], "attempts": [...]}`; sizes are bytes and times seconds, of one device."""
+    found = {
+        "version": VERSION,
+        "results": [record(result, document.prices) for result in document.results],
+        "attempts": [{"what": attempt.what, **record(attempt.result, document.prices)} for attempt in document.attempts],
+    }
+    print(json.dumps(found, indent=2), file=out)
 
 
-def record(result: Result) -> dict[str, Any]:
+def record(result: Result, prices: Prices) -> dict[str, Any]:
     topology, generation = result.topology, result.topology.generation
     found = asdict(result)
     found["topology"] = {"name": topology.name, "chips": topology.chips, "devices": topology.devices, "hbm_limit": generation.hbm_limit}
@@ -25,4 +30,5 @@ def record(result: Result) -> dict[str, Any]:
         found["memory"]["fits"] = result.memory.fits
     if result.time:
         found["time"]["estimate"] = result.time.estimate
+    found["usd_per_step"] = prices.of_step(result)
     return found

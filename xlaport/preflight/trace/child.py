@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 
+STARTED = time.monotonic()
+
+
 def main(folder: Path) -> None:
-    started = time.monotonic()
     request = json.loads((folder / "request.json").read_text(encoding="utf-8"))
-    answer = traced(request, folder)
-    leave(folder, answer | {"seconds": time.monotonic() - started})
+    leave(folder, traced(request, folder))
 
 
 def traced(request: dict[str, Any], folder: Path) -> dict[str, Any]:
@@ -45,7 +46,7 @@ def leave(folder: Path, answer: dict[str, Any]) -> None:
     """Write the answer and end at once: the user's program may hold threads and workers that would keep the process."""
     from importlib import metadata
 
-    answer |= {"rss": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}
+    answer |= {"seconds": time.monotonic() - STARTED, "rss": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}
     answer |= {name: metadata.version(name) for name in ("torch", "torch_xla")}
     temporary = folder / "answer.json.new"
     temporary.write_text(json.dumps(answer), encoding="utf-8")

@@ -21,7 +21,7 @@ from torch.utils._pytree import tree_leaves
 from xlaport.errors import UserError
 from xlaport.preflight.trace import contract, huggingface, lazy, program, sharding, variants
 from xlaport.preflight.trace.contract import Step
-from xlaport.preflight.trace.guard import Found, Guard
+from xlaport.preflight.trace.guard import Found, Guard, report_printing
 from xlaport.preflight.trace.program import Named
 from xlaport.preflight.trace.variants import Variant
 
@@ -43,11 +43,15 @@ def trace(request: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     traced = Traced(step, variant, devices if request["spmd"] else 1)
     torch.autograd.set_detect_anomaly(True, check_nan=False)  # keeps the forward line of each backward operation
     lazy.forbid_execution()
-    with Guard(found, folder / TRAIL) as guard:
-        traced.run()
-        traced.renew()
-        guard.clear()
-        loss = traced.run()
+    report_printing(lambda operator: found.add("reads", operator))
+    try:
+        with Guard(found, folder / TRAIL) as guard:
+            traced.run()
+            traced.renew()
+            guard.clear()
+            loss = traced.run()
+    except UserError as error:
+        return {"status": "error", "error": str(error), "sites": found.as_json()}
     outputs = traced.outputs(loss)
     table = program.arguments(outputs, traced.names(outputs))
     return {

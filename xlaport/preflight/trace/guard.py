@@ -18,6 +18,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 
+from xlaport.errors import UserError
 from xlaport.preflight.trace import lazy, lines
 
 KERNELS = ("XLA", "CompositeExplicitAutograd", "CompositeImplicitAutograd")
@@ -111,8 +112,26 @@ def on_meta(func: Any, args: Any, kwargs: Any) -> Any:
             return torch.empty(value.shape, dtype=value.dtype, device="meta")
         return torch.device("meta") if isinstance(value, torch.device) else value
 
-    made = func(*tree_map(to_meta, args), **tree_map(to_meta, kwargs))
+    try:
+        made = func(*tree_map(to_meta, args), **tree_map(to_meta, kwargs))
+    except (NotImplementedError, RuntimeError):
+        raise UserError(f"what {func._schema.name} gives cannot be known without running it, so what comes after it was not traced") from None
     return tree_map(lambda value: lazy.placeholder(value.shape, value.dtype) if isinstance(value, torch.Tensor) else value, made)
+
+
+def report_printing(record: Callable[[str], None]) -> None:
+    """Printing a tensor switches modes off and reads it; from here on it is recorded, and its text has no values."""
+    from torch import _tensor_str
+
+    plain = _tensor_str._str
+
+    def text_of(tensor: torch.Tensor, *, tensor_contents: Any = None) -> str:
+        if not is_on_device(tensor):
+            return plain(tensor, tensor_contents=tensor_contents)
+        record("print")
+        return f"tensor(..., device='xla:0', size={tuple(tensor.shape)}, dtype={tensor.dtype})"
+
+    _tensor_str._str = text_of
 
 
 def scalar(found: Found, func: Any, args: Any, kwargs: Any) -> Any:

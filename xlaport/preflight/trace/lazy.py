@@ -46,9 +46,9 @@ def text(outputs: Sequence[torch.Tensor]) -> str:
     return _C._get_stablehlo(list(outputs), "", [], False).decode()
 
 
-def graph_hash(tensors: Sequence[torch.Tensor]) -> str:
-    """Equal for graphs of equal operations, shapes and constants, whatever the values of their arguments."""
-    return _C._get_graph_hash(list(tensors)).hex()
+def newest_id() -> int:
+    """A number above those of all tensors so far."""
+    return tensor_id(placeholder((), torch.float32))
 
 
 def pending(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
@@ -62,8 +62,3 @@ def seed_id() -> int | None:
         return _C._get_seed_info_id()
     except RuntimeError:
         return None
-
-
-def sharding_of(tensor: torch.Tensor) -> str | None:
-    """The HLO sharding of a tensor under SPMD."""
-    return _C._get_xla_sharding_spec(tensor) or None

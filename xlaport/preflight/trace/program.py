@@ -37,18 +37,30 @@ class Argument:
     donated: bool
 
 
-def arguments(outputs: Sequence[torch.Tensor], names: Mapping[int, Named]) -> list[Argument]:
-    """The arguments of the program of these outputs. One is donated when an output replaces its value."""
+def arguments(outputs: Sequence[torch.Tensor], names: Mapping[int, Named], since: int | None = None) -> list[Argument]:
+    """The arguments of the program of these outputs. One is donated when a result replaces its value.
+
+    What has no name is of the batch when its number is above `since`, else a state of the program.
+    """
     ids, values = lazy.argument_ids(outputs)
-    replaced = {lazy.alias_id(output) for output in outputs}
+    replaced = {lazy.alias_id(output) for output in lazy.pending(outputs)}
     seed = lazy.seed_id()
-    return [argument(number, value, names, number in replaced, number == seed) for number, value in zip(ids, values)]
+    found = []
+    for number, value in zip(ids, values):
+        known = names.get(number) or nameless(number, value, since, number == seed)
+        found.append(argument(value, known, number in replaced))
+    return found
 
 
-def argument(number: int, value: torch.Tensor, names: Mapping[int, Named], donated: bool, is_seed: bool) -> Argument:
-    known = names.get(number)
-    if known is None:
-        known = Named("seed", "random seed") if is_seed else Named("scalar" if value.dim() == 0 else "state", "")
+def nameless(number: int, value: torch.Tensor, since: int | None, is_seed: bool) -> Named:
+    if is_seed:
+        return Named("seed", "random seed")
+    if value.dim() == 0:
+        return Named("scalar", "")
+    return Named("batch" if since is not None and number > since else "state", "")
+
+
+def argument(value: torch.Tensor, known: Named, donated: bool) -> Argument:
     dtype = str(value.dtype).removeprefix("torch.")
     size = prod(value.shape) * value.element_size()
     return Argument(known.kind, known.name, tuple(value.shape), dtype, size // sharding.shards(known.sharding), known.sharding, donated)

@@ -1,1 +1,252 @@
-def capture(request, folder): raise NotImplementedError
+"""The route for programs: a migrated script runs on XLA:CPU, unmodified, until its step repeats; that step is the program.
+
+Every way to end a step (`torch_xla.sync()`, `xm.mark_step()`, `xm.optimizer_step(barrier=True)`, MpDeviceLoader) comes
+through one native call, which is watched here. The graph is taken before it runs, as the sync would compile it.
+"""
+
+from __future__ import annotations
+
+import os
+import runpy
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch_xla
+import torch_xla.distributed.xla_multiprocessing as xmp
+import torch_xla.runtime as xr
+from torch.optim.optimizer import register_optimizer_step_post_hook
+
+from xlaport.errors import UserError
+from xlaport.preflight.trace import lazy, lines, living, program, sharding, stablehlo, unsteady
+from xlaport.preflight.trace.living import Living
+from xlaport.preflight.trace.program import Argument
+from xlaport.preflight.trace.steady import Steadiness, Sync
+from xlaport.preflight.trace.unsteady import Graph
+from xlaport.preflight.trace.watch import Watch
+
+REMEMBERED = 4
+"""Graphs whose texts are kept to say why no step repeats."""
+
+
+class AsksForSpmd(BaseException):
+    """The program shards: it has to run again on as many virtual devices as it is asked about."""
+
+
+def capture(request: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Run the script of the request until its step is known; does not return then, since the step's answer ends the process."""
+    recorder = Recorder(folder, request["steps"])
+    recorder.install(spmd_wanted=request["devices"] > 1 and not request["spmd"])
+    file = Path(request["script"]).resolve()
+    sys.argv = [request["script"], *request["arguments"]]
+    sys.path.insert(0, str(file.parent))
+    try:
+        runpy.run_path(str(file), run_name="__main__")
+    except AsksForSpmd:
+        return {"status": "spmd"}
+    except SystemExit as ended:
+        if ended.code not in (None, 0):
+            return failed(f"the script ended with {ended.code if isinstance(ended.code, int) else str(ended.code).splitlines()[0]!r}", recorder)
+    except UserError:
+        raise
+    except Exception as error:
+        import traceback
+
+        from xlaport.preflight.trace.child import raised
+
+        traceback.print_exc()
+        return failed(f"the script raised {raised(error)}", recorder)
+    return failed("the script ended", recorder)
+
+
+def failed(how: str, recorder: Recorder) -> dict[str, Any]:
+    """The answer when the program ended: the step, if it was known by then."""
+    if recorder.is_known:
+        return recorder.answer()
+    return {"status": "error", "error": f"{how} before a step repeated: {recorder.why_not()}", "sites": []}
+
+
+@dataclass(frozen=True)
+class Captured:
+    """The graph of one sync, as it would be compiled."""
+
+    bytecode: bytes
+    arguments: list[Argument]
+    outputs: int
+    updates: bool
+
+    @property
+    def weight(self) -> tuple[bool, int]:
+        return self.updates, len(self.arguments)
+
+
+class Recorder:
+    """Looks at each sync of a program: until its graphs repeat, then at one period whose heaviest graph is kept, then at one
+    more in which every operation is watched. Watched steps are not kept: autograd accumulates otherwise under a mode."""
+
+    def __init__(self, folder: Path, most: int) -> None:
+        self.folder = folder
+        self.most = most
+        self.steadiness = Steadiness()
+        self.graphs: dict[str, Graph] = {}
+        self.updates = False
+        self.last_id = 0
+        self.expected: list[Sync] = []
+        self.kept: list[Captured] = []
+        self.watch: Watch | None = None
+        self.left = 0
+        self.trainable = 0
+
+    def install(self, spmd_wanted: bool) -> None:
+        register_optimizer_step_post_hook(self.on_update)
+        native = torch_xla._XLAC._xla_step_marker
+
+        def step_marker(*args: Any, **kwargs: Any) -> Any:
+            self.on_sync()
+            result = native(*args, **kwargs)
+            self.last_id = lazy.newest_id()
+            return result
+
+        torch_xla._XLAC._xla_step_marker = step_marker
+        spawn = xmp.spawn
+        xmp.spawn = lambda fn, args=(), nprocs=None, **settings: spawn(fn, args=args, nprocs=1, **settings)
+        if spmd_wanted:
+            def use_spmd(*args: Any, **kwargs: Any) -> None:
+                raise AsksForSpmd
+
+            xr.use_spmd = use_spmd
+
+    def on_update(self, *_: Any) -> None:
+        self.updates = True
+
+    def on_sync(self) -> None:
+        alive = living.look()
+        if not lazy.pending(alive.tensors):
+            return
+        if self.watch:
+            self.count_watched()
+            return
+        text = lazy.text([])
+        sync = Sync(stablehlo.fingerprint(text), self.updates)
+        self.updates = False
+        if self.expected and sync == self.expected[len(self.kept) - 1]:
+            self.keep(sync, alive, text)
+            return
+        self.expected, self.kept = [], []
+        self.steadiness.add(sync)
+        self.remember(sync, alive, text)
+        if self.steadiness.period:
+            self.expected = self.steadiness.seen[-self.steadiness.period :]  # this sync is the last one of it
+            self.keep(sync, alive, text)
+        elif len(self.steadiness.seen) >= self.most:
+            self.leave(failed(f"{self.most} syncs were made (--steps)", self))
+
+    # -- the step that is kept
+
+    def keep(self, sync: Sync, alive: Living, text: str) -> None:
+        """Take the graph of one sync of the period; after the last one, watch."""
+        table = self.table(stablehlo.read(text), alive)
+        self.kept.append(Captured(lazy.bytecode([]), table, len(lazy.pending(alive.tensors)), sync.updates))
+        if len(self.kept) == len(self.expected):
+            self.trainable = sum(parameter.numel() * parameter.element_size() for parameter in alive.trained() if parameter.requires_grad)
+            self.left = len(self.kept)
+            self.watch = Watch()
+            self.watch.__enter__()
+
+    def count_watched(self) -> None:
+        self.left -= 1
+        if not self.left:
+            self.leave(self.answer())
+
+    @property
+    def is_known(self) -> bool:
+        return self.watch is not None
+
+    def table(self, step: stablehlo.Program, alive: Living) -> list[Argument]:
+        return matched(step, program.arguments(alive.tensors, alive.names(self.last_id), self.last_id))
+
+    def answer(self) -> dict[str, Any]:
+        kept = max(self.kept, key=lambda captured: captured.weight)
+        parameters = [argument for argument in kept.arguments if argument.kind == "parameter"]
+        return {
+            "status": "ok",
+            "route": "script",
+            "parameters": sum(prod(argument.shape) for argument in parameters),
+            "trainable_bytes": self.trainable,
+            "outputs": kept.outputs,
+            "sites": self.watch.found.as_json(),
+            "layers": 0,
+            "notes": self.notes(),
+            "spmd": xr.is_spmd(),
+            "drop_returned_arguments": True,
+            "steps": len(self.steadiness.seen),
+            **program.write(self.folder, kept.bytecode, kept.arguments),
+        }
+
+    def notes(self) -> list[str]:
+        found = []
+        different = len({sync.graph for sync in self.expected})
+        if different > 1:
+            found.append(
+                f"a step is {len(self.expected)} syncs with {different} different graphs; this is the one that updates the most, the others are not counted"
+            )
+        if self.left:
+            found.append("the script ended before a whole step could be watched for reads and operations on the host")
+        return found
+
+    # -- when none is
+
+    def remember(self, sync: Sync, alive: Living, text: str) -> None:
+        """Keep what the last different graphs are, for `why_not`."""
+        if sync.graph in self.graphs:
+            self.graphs[sync.graph] = self.graphs.pop(sync.graph)
+            return
+        step = stablehlo.read(text)
+        self.graphs[sync.graph] = Graph(step, tuple(argument.name for argument in self.table(step, alive)))
+        while len(self.graphs) > REMEMBERED:
+            del self.graphs[next(iter(self.graphs))]
+
+    def why_not(self) -> str:
+        seen = self.steadiness.seen
+        if not seen:
+            return "it never made a sync (torch_xla.sync(), xm.mark_step() or xm.optimizer_step(optimizer, barrier=True))"
+        last = [sync.graph for sync in seen if sync.updates or self.steadiness.never_trains]
+        if not last:
+            return f"{len(seen)} syncs, none after an optimizer's step"
+        different = list(dict.fromkeys(reversed(last)))[:2]
+        if len(different) < 2 or not all(graph in self.graphs for graph in different):
+            return f"{len(seen)} syncs are too few to see; give it more steps"
+        return f"{len(seen)} syncs with {len(set(last))} different graphs: {unsteady.cause(self.graphs[different[1]], self.graphs[different[0]], lines.is_users)}"
+
+    def leave(self, answer: dict[str, Any]) -> None:
+        from xlaport.preflight.trace import child
+
+        sys.stdout.flush()
+        child.leave(self.folder, answer)
+        os._exit(1)
+
+
+def matched(text: stablehlo.Program, known: list[Argument]) -> list[Argument]:
+    """The table in the order of the program of all living tensors. Hidden ones may move an argument; equal types keep their order."""
+    waiting: dict[str, list[Argument]] = {}
+    for argument in known:
+        waiting.setdefault(stablehlo.type_of(argument.shape, argument.dtype), []).append(argument)
+    found = []
+    for kind, spec in zip(text.types, text.shardings):
+        argument = waiting[kind].pop(0) if waiting.get(kind) else unknown(kind)
+        found.append(replace(argument, sharding=spec, bytes=argument.bytes // sharding.shards(spec)))
+    return found
+
+
+def unknown(kind: str) -> Argument:
+    """An argument of no tensor that Python can reach."""
+    *extents, dtype = kind.removeprefix("tensor<").removesuffix(">").split("x")
+    shape = tuple(map(int, extents))
+    names = {mlir: name for name, mlir in stablehlo.TYPES.items()}
+    name = names.get(dtype, "float32")
+    size = prod(shape) * getattr(torch, name).itemsize
+    return Argument("state" if shape else "scalar", "", shape, name, size, None, False)

@@ -1,0 +1,39 @@
+"""A migrated training script in several moods."""
+
+import argparse
+
+import torch
+import torch.nn.functional as F
+import torch_xla
+import torch_xla.core.xla_model as xm
+from torch import nn
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--mood", default="plain")
+parser.add_argument("--batch-size", type=int, default=16)
+parser.add_argument("--steps", type=int, default=12)
+options = parser.parse_args()
+
+device = xm.xla_device()
+torch.manual_seed(0)
+model = nn.Sequential(nn.Linear(32, 64), nn.GELU(), nn.Dropout(0.1), nn.Linear(64, 10)).to(device)
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+for step in range(options.steps):
+    size = options.batch_size + (step if options.mood == "shapes" else 0)
+    inputs, labels = torch.randn(size, 32).to(device), torch.randint(0, 10, (size,)).to(device)
+    optimizer.zero_grad()
+    loss = F.cross_entropy(model(inputs), labels)
+    if options.mood == "numbers":
+        loss = loss + loss.new_full((), float(step))  # line: number
+    loss.backward()
+    if options.mood == "accumulate" and step % 3:
+        torch_xla.sync()
+        continue
+    if options.mood == "never":
+        optimizer.step()
+        continue
+    xm.optimizer_step(optimizer, barrier=True)
+    if options.mood == "reads":
+        print(f"loss {loss.item()}")  # line: item
+    if options.mood == "raises":
+        raise ValueError("no such step")

@@ -1,0 +1,175 @@
+"""Tracing a step without weights, and taking one from a script: what the program holds and what is said otherwise."""
+
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "preflight"))
+from tracing_support import SMALL, TRAIN, line, ran, refused, step, tracer  # noqa: E402
+
+from xlaport.preflight import children  # noqa: E402
+from xlaport.preflight.tracing import Traced, Untraced, Variant  # noqa: E402
+
+
+def kinds(traced: Traced) -> Counter:
+    return Counter(argument.kind for argument in traced.arguments)
+
+
+def test_a_step_by_its_factory():
+    found = step("mlp")
+    parameters = 512 * 2048 + 2048 + 2048 * 10 + 10
+    assert found.parameters == parameters and found.trainable_bytes == 4 * parameters
+    assert kinds(found) >= Counter(parameter=4, optimizer=8, batch=2)
+    assert sum(argument.bytes for argument in found.arguments if argument.kind == "optimizer") == 8 * parameters
+    assert {argument.name for argument in found.arguments if argument.donated} == {
+        f"{name}{state}" for name in ("0.weight", "0.bias", "2.weight", "2.bias") for state in ("", ".exp_avg", ".exp_avg_sq")
+    }
+    assert not found.sites and not found.notes and found.batch == 64
+
+
+SYNC = """
+import sys, torch, torch_xla
+sys.path.insert(0, sys.argv[1])
+import small
+made = small.mlp()
+device = torch_xla.device()
+model = made["model"]().to(device)
+optimizer = made["optimizer"](model.parameters())
+for _ in range(3):
+    batch = {"x": torch.zeros(64, 512).to(device), "y": torch.zeros(64, dtype=torch.int64).to(device)}
+    loss = made["step"](model, batch)
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    torch_xla.sync()
+"""
+
+
+def test_donated_arguments_are_those_that_a_real_sync_gives_away(tmp_path):
+    dump = tmp_path / "dump"
+    environment = {**os.environ, **children.CPU, "XLA_FLAGS": f"--xla_dump_to={dump} --xla_dump_hlo_as_text"}
+    subprocess.run([sys.executable, "-c", SYNC, str(SMALL.parent)], check=True, capture_output=True, env=environment, timeout=300)
+    last = sorted(dump.glob("*SyncTensorsGraph*.before_optimizations.txt"))[-1].read_text().splitlines()[0]
+    donated = re.search(r"buffer_donor=\{ (.*?) \}, entry", last).group(1)
+    found = step("mlp")
+    assert len(found.donors) == len(re.findall(r"\(\d+, \{\}\)", donated)) == 12
+
+
+def test_gradients_that_are_alive_at_the_sync_are_outputs():
+    assert step("mlp", keep_gradients=True).outputs == step("mlp").outputs + 4
+
+
+def test_all_operations_without_a_lowering_are_found_in_one_trace():
+    found = step("unlowered")
+    assert {(site.operator, site.line) for site in found.sites} == {
+        ("aten::linalg_qr", line(SMALL, "qr")),
+        ("aten::linalg_solve_triangular", f"{line(SMALL, 'qr')} (backward)"),
+        ("aten::i0", line(SMALL, "i0")),
+        ("aten::special_i1", f"{line(SMALL, 'i0')} (backward)"),
+    }
+    assert {site.kind for site in found.sites} == {"unlowered"}
+
+
+def test_all_reads_are_found_in_one_trace():
+    found = step("reads")
+    assert {site.line for site in found.sites if site.kind == "reads"} == {line(SMALL, name) for name in ("branch", "print", "item")}
+    assert found.notes == ("values that the step reads were taken as 1 while tracing, and shapes that depend on data as the largest they can be",)
+
+
+def test_shapes_that_depend_on_data_are_found():
+    found = step("dynamic")
+    assert {(site.operator, site.line) for site in found.sites if site.kind == "dynamic"} == {
+        ("aten::index (mask)", line(SMALL, "mask")), ("aten::nonzero", line(SMALL, "nonzero")),
+    }
+
+
+def test_ctc_loss_is_named_with_its_line():
+    found = refused("ctc")
+    assert found.reason == "what aten::_ctc_loss_backward gives cannot be known without running it, so what comes after it was not traced"
+    assert ("aten::_ctc_loss", line(SMALL, "ctc")) in {(site.operator, site.line) for site in found.sites}
+
+
+def test_what_runs_on_the_device_is_not_named():
+    found = step("usual")
+    assert not found.sites
+    assert kinds(found)["seed"] == 1
+
+
+@pytest.mark.parametrize(
+    "function, arguments, said",
+    [
+        ("raises", {}, f"ValueError: no such head at {line(SMALL, 'raise')}"),
+        ("not_a_dict", {}, f"{SMALL}:not_a_dict returned int, not a dict with model, batch and step (see docs/preflight.md)"),
+        ("no_step", {}, f"what {SMALL}:no_step returned: step missing (needs model, batch, step; may have optimizer, autocast, layers, shard, keep_gradients)"),
+        ("mlp", {"size": 3}, f"{SMALL}:mlp has no parameter size"),
+        ("nothing", {}, f"{SMALL} has no function nothing"),
+    ],
+)
+def test_what_is_wrong_with_a_factory_is_a_sentence(function, arguments, said):
+    assert refused(function, **arguments).reason == said
+
+
+def test_variants_of_a_step():
+    traces = tracer("tiny")
+    plain, half, fewer = (traces.trace(1, 1, variant) for variant in (Variant(), Variant(dtype="bfloat16"), Variant(layers=2)))
+    smaller = traces.trace(1, 1, Variant(batch_divisor=4))
+    assert half.trainable_bytes * 2 == plain.trainable_bytes
+    assert (plain.layers, fewer.layers) == (6, 2) and fewer.parameters < plain.parameters
+    assert (plain.batch, smaller.batch) == (8, 2)
+    assert traces.trace(1, 1, Variant(batch_divisor=3)).reason == "ids, labels: the batch cannot be cut into 3"
+
+
+def test_fully_sharded_over_more_devices_than_there_are():
+    found = tracer("tiny", batch=256, shard="fsdp").trace(64, 64)
+    assert isinstance(found, Traced) and found.spmd
+    weights = [argument for argument in found.arguments if argument.name.endswith("fc.weight")]
+    assert {argument.sharding for argument in weights} == {"{devices=[64,1]<=[64]}"}
+    assert all(argument.bytes == 4 * 256 * 64 // 64 for argument in weights)
+    assert {argument.sharding for argument in found.arguments if argument.kind == "batch"} == {"{devices=[64,1]<=[64]}"}
+
+
+# -- scripts
+
+
+def test_a_script_until_its_step_repeats():
+    found = ran("plain")
+    assert isinstance(found, Traced), found.reason
+    parameters = 32 * 64 + 64 + 64 * 10 + 10
+    assert found.parameters == parameters and found.batch == 16 and found.steps < 8
+    assert kinds(found) >= Counter(parameter=4, optimizer=8, batch=2, seed=1)
+    assert {argument.name for argument in found.arguments if argument.kind == "batch"} == {"inputs", "labels"}
+    donated = Counter(argument.kind for argument in found.arguments if argument.donated)
+    assert donated["parameter"] == 4 and donated["optimizer"] == 8
+    assert not found.sites
+
+
+def test_reads_of_a_script_have_their_lines():
+    found = ran("reads")
+    assert [(site.kind, site.line) for site in found.sites] == [("reads", line(TRAIN, "item"))]
+
+
+def test_micro_batches_are_one_step():
+    found = ran("accumulate", "--steps", "24")
+    assert isinstance(found, Traced), found.reason
+    assert kinds(found)["optimizer"] == 8
+    assert found.notes == ("a step is 3 syncs with 2 different graphs; this is the one that updates the most, the others are not counted",)
+
+
+@pytest.mark.parametrize(
+    "mood, said",
+    [
+        ("shapes", r"the script ended before a step repeated: 5 syncs with 5 different graphs: shapes change from step to step: .*inputs is tensor<19x32xf32>, then tensor<20x32xf32>"),
+        ("numbers", rf"6 syncs were made \(--steps\) before a step repeated: .*a Python number that changes is part of the graph, and each value is another program \(at {re.escape(line(TRAIN, 'number'))}\)"),
+        ("never", r"the script ended before a step repeated: it never made a sync \(torch_xla\.sync\(\), xm\.mark_step\(\) or xm\.optimizer_step\(optimizer, barrier=True\)\)"),
+        ("raises", rf"the script raised ValueError: no such step at {re.escape(str(TRAIN))}:\d+ before a step repeated"),
+    ],
+)
+def test_why_a_step_is_not_known(mood, said):
+    found = ran(mood, "--steps", "5" if mood == "shapes" else "12", steps=6)
+    assert isinstance(found, Untraced)
+    assert re.match(said, found.reason), found.reason

@@ -1,0 +1,74 @@
+"""Answers of `xlaport preflight` as a section of a Markdown report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TextIO
+
+from xlaport.preflight.result import Document, Result
+from xlaport.reports import preflight as words
+from xlaport.reports.markdown import cell, code_span
+
+
+def preflight(document: Document, out: TextIO) -> None:
+    print("\n".join(section(document)), file=out)
+
+
+def section(document: Document) -> list[str]:
+    """A heading, the slices asked about, what the shown one holds, and what would help."""
+    shown = document.shown
+    lines = ["## Preflight", "", *slices(document), ""]
+    lines += [f"{words.times(shown)}.", ""] if shown.time else []
+    lines += memory(shown) + places(shown) + buffers(shown) + helps(document)
+    lines += [f"- {note}" for note in shown.notes] + ([""] if shown.notes else [])
+    said = words.provenance(shown)
+    return lines + ([f"{said}."] if said else [])
+
+
+def table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
+    titles = list(header)
+    return [f"| {' | '.join(titles)} |", "|" + "-|" * len(titles), *(f"| {' | '.join(cell(value) for value in row)} |" for row in rows)]
+
+
+def slices(document: Document) -> list[str]:
+    return table(("slice", "verdict", "GiB a device", "step at least", "cost model", "reason"), (row(str(result.topology), result) for result in document.results))
+
+
+def row(name: str, result: Result) -> tuple[str, ...]:
+    held, time = result.memory, result.time
+    return (
+        name,
+        words.WORDS[result.verdict].lower() + (" (a guess)" if result.guess else ""),
+        f"{words.over(held)}{words.gib(held.total)} of {words.gib(held.limit)}" if held and held.total else "",
+        words.milliseconds(time.lower_bound) if time else "",
+        words.milliseconds(time.estimate) if time and time.estimate is not None else "",
+        result.reason,
+    )
+
+
+def memory(result: Result) -> list[str]:
+    if not result.memory or result.memory.exceeded:
+        return []
+    parts = words.parts(result)
+    return [*table(("HBM", "GiB"), ((words.KINDS[kind][0], words.gib(size)) for kind, size in parts.items())), ""]
+
+
+def places(result: Result) -> list[str]:
+    if not result.sites:
+        return []
+    rows = ((words.SITES[site.kind], code_span(site.operator), code_span(words.place(site.line))) for site in result.sites)
+    return [*table(("operations that", "operator", "line"), rows), ""]
+
+
+def buffers(result: Result) -> list[str]:
+    if not result.buffers:
+        return []
+    rows = ((words.gib(buffer.size), code_span(", ".join(buffer.shapes[:2])), words.where(buffer)) for buffer in result.buffers)
+    return [*table(("largest buffers, GiB", "shapes", "made by"), rows), ""]
+
+
+def helps(document: Document) -> list[str]:
+    if not document.attempts:
+        return []
+    rows = (row(attempt.what, attempt.result) for attempt in document.attempts)
+    return [*table(("tried by compiling", "verdict", "GiB a device", "step at least", "cost model", "reason"), rows), ""]
