@@ -80,6 +80,11 @@ class Project:
     edited: set[Path] = field(default_factory=set, repr=False)
     """Files that got new text since the run began."""
 
+    def prepare(self) -> None:
+        """Read from the texts what questions about any file need, so that processes that part from here share it."""
+        for path in self.files.paths[:1]:
+            _ = self._words, self._star_graph, self.links.program(path), self.links.linked(path)
+
     def module(self, path: Path) -> Module:
         """Analyse a file of the project, or return it from memory. Raises `Unparsable`."""
         found = self._modules.get(path)

@@ -148,7 +148,7 @@ def in_processes(linter: Linter, project: Project, paths: list[Path], jobs: int)
     import multiprocessing  # here, as most runs need none: 20 ms
     from concurrent.futures.process import BrokenProcessPool, ProcessPoolExecutor
 
-    _ = project.links, linter.index  # made once, before the processes part
+    _ = project.prepare(), linter.index  # made once, before the processes part
     try:
         with ProcessPoolExecutor(jobs, multiprocessing.get_context(START_METHOD), start_process, (linter, project)) as pool:
             return [found for part in pool.map(look, chunks(project, paths, jobs * CHUNKS)) for found in part]
