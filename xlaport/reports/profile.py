@@ -103,8 +103,7 @@ def plural(value: float, noun: str) -> str:
 
 
 def where(place: Place) -> str:
-    function = place.function.split(".<locals>.")[-1]
-    return f"{shown(Path(place.file))}:{place.line}" + (f" in {function}" if function != "<module>" else "")
+    return f"{shown(Path(place.file))}:{place.line}" + (f" in {place.function}" if place.function != "<module>" else "")
 
 
 def codes(place: Place, rules: Rules) -> str:

@@ -149,7 +149,7 @@ class Meter:
             if not found and file.startswith(OWN) and file != __file__:
                 return None
             if not self.libraries.owns(file):
-                found.append(Place(file, frame.f_lineno, frame.f_code.co_qualname))
+                found.append(Place(file, frame.f_lineno, frame.f_code.co_name))
             frame = frame.f_back
         return tuple(found)
 
