@@ -19,6 +19,7 @@ another graph for each replica: put it there as data. Private parts of torch_xla
 
 from __future__ import annotations
 
+import copy
 import os
 import random
 import threading
@@ -107,7 +108,8 @@ def launching(fresh: Callable[[], None] = lambda: None) -> Iterator[None]:
 
     def launch(fn: Callable[..., Any], args: Sequence[Any] = (), *_: Any, **__: Any) -> None:
         fresh()
-        run(fn, args)
+        # Arguments reach a process as copies; threads would share what a worker changes in them.
+        run(lambda rank, *given: fn(rank, *copy.deepcopy(given)), args)
 
     torch_xla.launch = xmp.spawn = launch
     try:
