@@ -26,8 +26,16 @@ def function(body: str, arguments: str = "%a: tensor<512x512xbf16>, %b: tensor<5
     return f"module {{ func.func @main({arguments}) -> {result} {{ {body} }} }}"
 
 
-def test_smoke(compiler):
-    assert smoke.check(compiler) == "jax 0.10.2 and libtpu 0.0.52 compile for a TPU: a v5e lets a program use 15.75 GiB"
+@pytest.mark.parametrize("pair", environment.PAIRS, ids=str)
+def test_smoke(pair):
+    """A new release that breaks what jaxlib does not promise is seen here."""
+    if not environment.is_ready(pair):
+        pytest.skip(f"{pair} are not set up: xlaport preflight --setup --match-torch-xla")
+    compiler = environment.find(pair)
+    assert smoke.check(compiler) == f"{pair} compile for a TPU: a v5e lets a program use 15.75 GiB"
+    found = smoke.product(compiler, V5E)
+    assert (found.status, found.stats["alias"]) == ("ok", 4 * 2**20)
+    assert found.program.cycles > 0
 
 
 def test_limits_in_our_table_are_the_compilers(compiler):

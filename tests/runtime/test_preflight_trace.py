@@ -157,7 +157,7 @@ def test_micro_batches_are_one_step():
     found = ran("accumulate", "--steps", "24")
     assert isinstance(found, Traced), found.reason
     assert kinds(found)["optimizer"] == 8
-    assert found.notes == ("a step is 3 syncs with 2 different graphs; this is the one that updates the most, the others are not counted",)
+    assert found.notes == ("a step is 3 syncs with 2 different graphs; this is the largest, the time of the others is not counted",)
 
 
 @pytest.mark.parametrize(

@@ -33,11 +33,11 @@ class Preflight:
 
 def judged(step: Traced, compiled: Compiled, topology: Topology, variant: Variant = Variant()) -> Result:
     held = held_memory(step, compiled, topology)
-    assumed = data_parallel(step, topology)
+    assumed = data_parallel(step, topology) if held else ()
     program = compiled.program
     flops = compiled.stablehlo_flops / (topology.devices if step.spmd else 1)
     time = None
-    if compiled.status in ("ok", "oom") and held:
+    if held:
         time = estimate.of_step(topology.generation, program or NOTHING, held, compiled.xla_flops, flops, assumed)
     return Result(
         topology=topology,
@@ -91,14 +91,16 @@ def data_parallel(step: Traced, topology: Topology) -> tuple[Collective, ...]:
 
 
 def notes(step: Traced, compiled: Compiled, held: Memory | None, topology: Topology) -> list[str]:
-    """What limits the figures, in sentences."""
+    """What limits the figures, in sentences; nothing where there are none."""
+    if held is None:
+        return []
     found = []
     if not step.spmd and topology.devices > 1:
         found.append(
             f"a one-device step on {topology.devices} {devices_word(topology)}: data parallel, its batch on each, all-reduce estimated; "
             "only SPMD programs spread memory"
         )
-    if held and held.is_tight:
+    if held.is_tight:
         found.append("the compiler uses what memory there is, so how much room is left is not known")
     program = compiled.program
     if program and not program.costed:
@@ -109,7 +111,7 @@ def notes(step: Traced, compiled: Compiled, held: Memory | None, topology: Topol
         found.append(f"{program.unknown_loops} loops of unknown length are counted once in the cost-model time")
     if compiled.unknown_loops:
         found.append(f"{compiled.unknown_loops} loops of unknown length are counted once in the FLOPs")
-    if not compiled.buffers and compiled.status in ("ok", "oom"):
+    if not compiled.buffers:
         found.append("the compiler left no memory report: the largest buffers are not known")
     return found
 

@@ -34,6 +34,10 @@ SITES = {
 }
 
 
+READERS = {"aten::_local_scalar_dense": ".item(), float(), if", "aten::_to_copy": ".cpu(), .tolist(), .numpy()", "aten::copy_": "copy_ to the host"}
+"""Operators that read -> what they are in a program."""
+
+
 def preflight(document: Document, out: TextIO) -> None:
     """One answer in full; of several a table before it; what would help after it."""
     lines = []
@@ -157,8 +161,13 @@ def sites(found: Iterable[Site]) -> list[str]:
         places = [site for site in found if site.kind == kind]
         if places:
             lines += indented(f"{len(places)} operation{'s' * (len(places) > 1)} {meaning if len(places) > 1 else singular(meaning)}:")
-            lines += [line for site in places for line in indented(f"{site.operator} {place(site.line)}", 2)]
+            lines += [line for site in places for line in indented(f"{operator(site)} {place(site.line)}", 2)]
     return lines
+
+
+def operator(site: Site) -> str:
+    meant = READERS.get(site.operator) if site.kind == "reads" else None
+    return f"{site.operator} ({meant})" if meant else site.operator
 
 
 def singular(meaning: str) -> str:

@@ -13,6 +13,9 @@ from jaxlib.mlir.dialects import stablehlo
 LIBRARIES = re.compile(r"/(?:site-packages|dist-packages)/(?:torch|torch_xla|torchax)/|/xlaport/preflight/|^<|/lib/python3\.\d+/(?!site-packages|dist-packages)")
 """Files whose lines are not the user's."""
 
+LOCATIONS_CAN_BE_SET = ir.Operation.location.fset is not None
+"""Not by jaxlib 0.7: then buffers are named without lines."""
+
 FRAME = re.compile(r'"([^"]*)"\("([^"]*)":(\d+):\d+')
 
 
@@ -27,8 +30,9 @@ def load(context: Any, raw: bytes, request: dict[str, Any]) -> Any:
     if request["drop_returned_arguments"]:
         drop_returned_arguments(main)
     annotate(main, set(request["donors"]), {int(number): spec for number, spec in request["shardings"].items()})
-    for operation in operations(main):
-        operation.location = user_location(operation.location)
+    if LOCATIONS_CAN_BE_SET:
+        for operation in operations(main):
+            operation.location = user_location(operation.location)
     return module
 
 

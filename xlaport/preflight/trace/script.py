@@ -77,15 +77,11 @@ class Captured:
     bytecode: bytes
     arguments: list[Argument]
     outputs: int
-    updates: bool
-
-    @property
-    def weight(self) -> tuple[bool, int]:
-        return self.updates, len(self.arguments)
+    operations: int
 
 
 class Recorder:
-    """Looks at each sync of a program: until its graphs repeat, then at one period whose heaviest graph is kept, then at one
+    """Looks at each sync of a program: until its graphs repeat, then at one period whose largest graph is kept, then at one
     more in which every operation is watched. Watched steps are not kept: autograd accumulates otherwise under a mode."""
 
     def __init__(self, folder: Path, most: int) -> None:
@@ -134,23 +130,23 @@ class Recorder:
         sync = Sync(stablehlo.fingerprint(text), self.updates)
         self.updates = False
         if self.expected and sync == self.expected[len(self.kept) - 1]:
-            self.keep(sync, alive, text)
+            self.keep(alive, text)
             return
         self.expected, self.kept = [], []
         self.steadiness.add(sync)
         self.remember(sync, alive, text)
         if self.steadiness.period:
             self.expected = self.steadiness.seen[-self.steadiness.period :]  # this sync is the last one of it
-            self.keep(sync, alive, text)
+            self.keep(alive, text)
         elif len(self.steadiness.seen) >= self.most:
             self.leave(failed(f"{self.most} syncs were made (--steps)", self))
 
     # -- the step that is kept
 
-    def keep(self, sync: Sync, alive: Living, text: str) -> None:
+    def keep(self, alive: Living, text: str) -> None:
         """Take the graph of one sync of the period; after the last one, watch."""
-        table = self.table(stablehlo.read(text), alive)
-        self.kept.append(Captured(lazy.bytecode([]), table, len(lazy.pending(alive.tensors)), sync.updates))
+        step = stablehlo.read(text)
+        self.kept.append(Captured(lazy.bytecode([]), self.table(step, alive), len(lazy.pending(alive.tensors)), len(step.operations)))
         if len(self.kept) == len(self.expected):
             self.trainable = sum(parameter.numel() * parameter.element_size() for parameter in alive.trained() if parameter.requires_grad)
             self.left = len(self.kept)
@@ -170,7 +166,7 @@ class Recorder:
         return matched(step, program.arguments(alive.tensors, alive.names(self.last_id), self.last_id))
 
     def answer(self) -> dict[str, Any]:
-        kept = max(self.kept, key=lambda captured: captured.weight)
+        kept = max(self.kept, key=lambda captured: captured.operations)
         parameters = [argument for argument in kept.arguments if argument.kind == "parameter"]
         return {
             "status": "ok",
@@ -192,7 +188,7 @@ class Recorder:
         different = len({sync.graph for sync in self.expected})
         if different > 1:
             found.append(
-                f"a step is {len(self.expected)} syncs with {different} different graphs; this is the one that updates the most, the others are not counted"
+                f"a step is {len(self.expected)} syncs with {different} different graphs; this is the largest, the time of the others is not counted"
             )
         if self.left:
             found.append("the script ended before a whole step could be watched for reads and operations on the host")
