@@ -146,7 +146,7 @@ def test_text_fits_a_terminal_and_names_rules() -> None:
     read = Line((TRAIN, OUTER), Counts(reads=10, forced=10, seconds=0.1), Counts(reads=5, forced=5, seconds=0.06, fallbacks={"aten::median": 5}))
     early = Line((OUTER,), Counts(reads=1), Counts())
     cause = Cause((TRAIN,), (OUTER,), "aten::slice f32[4,8] of [0:4], before: aten::slice f32[3,8] of [0:3]", 3, (2, 3, 7), 4.125)
-    found = Profile("train.py", "TPU", "steps", 12.0, steps, (read, early), (cause,))
+    found = Profile("train.py", "TPU", "steps", 12.0, steps, (read, early), (cause,), causes_until=7)
     out = io.StringIO()
     report.profile(found, {(TRAIN.file, TRAIN.line): ("XP501", "XP510")}, out)
     text = out.getvalue()
@@ -154,6 +154,7 @@ def test_text_fits_a_terminal_and_names_rules() -> None:
     assert "12.0  /home/me/train.py:7 in train: 1 read, 1 graph launched early," in text
     assert "aten::median on the host [xlaport rule XP501, XP510]" in text
     assert "1 line waited only in warm-up" in text
+    assert "(the run for causes was ended at the limit, after step 7)" in text
     assert "3 graphs in 4.1 s, at steps 2-3, 7; launched at /home/me/train.py:30" in text
 
 

@@ -126,10 +126,12 @@ def more(count: int, write) -> None:
 
 def compiled_again(found: Profile, rules: Rules, write) -> None:
     causes = sorted(found.causes, key=lambda cause: (cause.steps[-1] <= found.warm_up, -cause.seconds))
-    if not causes:
+    if not causes and found.causes_until is None:
         return
     write("", "")
     write("why graphs were compiled again:", "yellow")
+    if found.causes_until is not None:
+        write(f"  (the run for causes was ended at the limit, after step {found.causes_until})", "dim")
     for cause in causes[:SHOWN]:
         write_item("  ", reason(cause), codes(cause.stack[0], rules) if cause.stack else "", write)
         write_item("      ", when(cause, found), "", write)

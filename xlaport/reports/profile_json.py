@@ -24,6 +24,7 @@ def profile(found: Profile, rules: Rules, out: TextIO) -> None:
         "warm_up": found.warm_up,
         "steps": [asdict(step) for step in found.steps],
         "lines": [line_record(line, rules) for line in found.lines],
+        "causes_until": found.causes_until,
         "causes": [cause_record(cause, rules) for cause in found.causes],
     }
     print(json.dumps(record, indent=2), file=out)

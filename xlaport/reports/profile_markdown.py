@@ -22,6 +22,8 @@ def lines(found: Profile, rules: Rules) -> list[str]:
         for line in found.waiting:
             text.append(f"| {span(line.place)} | {line.late.seconds / steps * 1000:.1f} | {cell(done(line.late, steps))} | {codes(line.place, rules)} |")
         text.append("")
+    if found.causes_until is not None:
+        text += [f"The run for causes was ended at the limit, after step {found.causes_until}.", ""]
     if found.causes:
         text += ["## Why graphs were compiled again", "", "| cause | graphs | rules |", "|-|-|-|"]
         for cause in found.causes:

@@ -38,11 +38,12 @@ def profile(program: Program, carry: str | None, steps: int | None, limit: float
         if device is None:
             raise UserError(f"{program.script}: did not import torch_xla, so nothing ran on XLA: --device xla carries CUDA calls to it")
         records = collect.training(ran.records)
-        causes = ()
+        causes, until = (), None
         if collect.recompiles(records):
             again = watched(program, Job(f"{folder}/{CAUSES}", str(ROOT), carry=carry, steps=steps, profile=CAUSES), limit)
             causes = collect.causes(again.records, Path(folder, CAUSES, GRAPHS))
-        return Profile(str(program.script), device, ran.status, ran.seconds, collect.steps(records), collect.lines(ran.records), causes)
+            until = len(collect.steps(collect.training(again.records))) if again.status == "timeout" else None
+        return Profile(str(program.script), device, ran.status, ran.seconds, collect.steps(records), collect.lines(ran.records), causes, until)
 
 
 def watched(program: Program, job: Job, limit: float | None) -> Ran:

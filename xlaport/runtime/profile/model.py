@@ -84,7 +84,10 @@ class Step:
 
 @dataclass(frozen=True)
 class Profile:
-    """`status` is how the run ended: "steps", "ended", "exit" or "timeout"."""
+    """`status` is how the run ended: "steps", "ended", "exit" or "timeout".
+
+    `causes_until` is the last step of the run for causes where that was ended at the limit, else None.
+    """
 
     script: str
     device: str
@@ -93,6 +96,7 @@ class Profile:
     steps: tuple[Step, ...]
     lines: tuple[Line, ...]
     causes: tuple[Cause, ...]
+    causes_until: int | None = None
 
     @property
     def warm_up(self) -> int:
