@@ -16,7 +16,7 @@ import shlex
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import child
@@ -107,9 +107,13 @@ def measure(command: Command, options: argparse.Namespace) -> list[str]:
         if not (ports / name).exists():
             child.xlaport("migrate", options.corpus / name, "--out", ports / name)
     started = time.monotonic()
-    made = [program(command, checkouts, options) for checkouts in (options.corpus, ports)]
+    made = [program(command, options.corpus, options), program(for_port(command), ports, options)]
     found = verify(Pair(made[0], made[1], STEPS, 0, True, options.limit, 2), Wishes(), lambda text: None)
     return row(command, found, time.monotonic() - started)
+
+
+def for_port(command: Command) -> Command:
+    return replace(command, words=tuple(word.replace("--device=cuda", "--device=xla") for word in command.words))
 
 
 def program(command: Command, checkouts: Path, options: argparse.Namespace) -> Program:

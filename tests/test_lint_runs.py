@@ -14,6 +14,7 @@ import pytest
 from test_lint_command import CLEAN, CUDA, codes, found, run, write
 from test_migrate_command import environment
 
+from xlaport import usercache
 from xlaport.lint import cache, check
 
 # -- the cache
@@ -75,7 +76,7 @@ def test_names_are_those_of_this_run(here, capsys, monkeypatch):
 def test_a_broken_cache_is_no_answer(here, capsys, raw):
     write(here, a=CUDA)
     first = codes(capsys)
-    (kept,) = cache.folder().iterdir()
+    (kept,) = usercache.folder("lint").iterdir()
     kept.write_bytes(raw.replace(b"KEY", kept.stem.encode()))
     assert codes(capsys) == first
     assert json.loads(kept.read_bytes()).keys() == {kept.stem}
@@ -90,7 +91,7 @@ def test_a_cache_that_cannot_be_written_is_no_error(here, capsys, monkeypatch):
 def test_nothing_is_kept_on_request(here):
     write(here, a=CUDA)
     run("--no-cache")
-    assert not cache.folder().exists()
+    assert not usercache.folder("lint").exists()
 
 
 def test_the_oldest_answers_go_first(here, monkeypatch):
@@ -98,9 +99,9 @@ def test_the_oldest_answers_go_first(here, monkeypatch):
     for number in range(4):
         write(here, a=f"x = {number}\n")
         run()
-        for age, kept in enumerate(sorted(cache.folder().iterdir(), key=lambda path: -path.stat().st_mtime)):
+        for age, kept in enumerate(sorted(usercache.folder("lint").iterdir(), key=lambda path: -path.stat().st_mtime)):
             os.utime(kept, (1000 - age, 1000 - age))
-    assert len(list(cache.folder().iterdir())) == 2
+    assert len(list(usercache.folder("lint").iterdir())) == 2
 
 
 def test_runs_at_once_share_the_cache(here):
@@ -109,7 +110,7 @@ def test_runs_at_once_share_the_cache(here):
     runs = [subprocess.Popen(command, cwd=here, env=environment(), stdout=subprocess.PIPE) for _ in range(4)]
     answers = {process.communicate()[0] for process in runs}
     assert len(answers) == 1 and len(json.loads(answers.pop())["findings"]) == 10
-    assert [path.suffix for path in cache.folder().iterdir()] == [".json"]
+    assert [path.suffix for path in usercache.folder("lint").iterdir()] == [".json"]
 
 
 def test_an_answer_that_is_kept_needs_no_analysis(here):

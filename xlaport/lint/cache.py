@@ -13,15 +13,11 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from xlaport import __version__
+from xlaport import __version__, usercache
 from xlaport.diagnostics import Diagnostic, from_json, to_json
 
 KEPT = 100
 """Answers that are kept; the oldest go first."""
-
-
-def folder() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "xlaport"
 
 
 def key(contents: Iterable[tuple[str, bytes]], asked: str, rules: Iterable[Path]) -> str:
@@ -63,7 +59,7 @@ def below(top: str) -> Iterable[str]:
 def read(key: str) -> list[Diagnostic] | None:
     """The answer kept under a key; None without one, and for a file that is not as we write it."""
     try:
-        document = json.loads((folder() / f"{key}.json").read_bytes())
+        document = json.loads((usercache.folder("lint") / f"{key}.json").read_bytes())
         return [from_json(record) for record in document[key]]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
@@ -73,16 +69,16 @@ def write(key: str, diagnostics: list[Diagnostic]) -> None:
     """Keep an answer, in one step. A cache that cannot be written is no error."""
     text = json.dumps({key: [to_json(diagnostic) for diagnostic in diagnostics]})
     try:
-        folder().mkdir(parents=True, exist_ok=True)
-        temporary = folder() / f"{key}.{os.getpid()}"  # a name of its own; `tempfile` takes 5 ms to import
+        usercache.folder("lint").mkdir(parents=True, exist_ok=True)
+        temporary = usercache.folder("lint") / f"{key}.{os.getpid()}"  # a name of its own; `tempfile` takes 5 ms to import
         temporary.write_text(text, encoding="utf-8")
-        os.replace(temporary, folder() / f"{key}.json")
+        os.replace(temporary, usercache.folder("lint") / f"{key}.json")
         drop_oldest()
     except OSError:
         return
 
 
 def drop_oldest() -> None:
-    entries = sorted(os.scandir(folder()), key=lambda entry: entry.stat().st_mtime, reverse=True)
+    entries = sorted(os.scandir(usercache.folder("lint")), key=lambda entry: entry.stat().st_mtime, reverse=True)
     for entry in entries[KEPT:]:
         os.unlink(entry.path)

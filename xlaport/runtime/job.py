@@ -44,7 +44,8 @@ class Job:
     numbers of all devices from the generator of the host. `record` switches the loss tap on, `profile` the attribution
     of device work to lines; `autocast` False takes mixed precision out. A run that is `compared` with others has data
     loaders without workers, and records norms of gradients and parameters with each step. `replicas` of a program that
-    launches them take turns in its process (runtime/replicas.py); the environment must say so too.
+    launches them take turns in its process (runtime/replicas.py); the environment must say so too. `graphs` is a folder
+    in which XLA keeps what it compiled.
     """
 
     folder: str
@@ -60,6 +61,7 @@ class Job:
     autocast: bool = True
     profile: str | None = None
     replicas: int = 1
+    graphs: str | None = None
     lockstep: LockStep | None = None
 
     def write(self, file: Path) -> None:

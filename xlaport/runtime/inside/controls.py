@@ -22,6 +22,8 @@ def install(session: Session) -> None:
         seed(job.seed)
     if job.compared:
         loaders_without_workers()
+    if job.graphs is not None:
+        imports.after("torch_xla", lambda: keep_graphs(job.graphs))
     if job.replicas > 1:
         imports.after("torch_xla", lambda: session.held.enter_context(replicas.launching(lambda: seed(job.seed or 0))))
     if job.record:
@@ -35,6 +37,12 @@ def install(session: Session) -> None:
     if job.host_random:
         streams.install("CPU")
         imports.after("torch_xla", lambda: streams.install("XLA"))
+
+
+def keep_graphs(folder: str) -> None:
+    import torch_xla.runtime as xr
+
+    xr.initialize_cache(folder)
 
 
 def seed(value: int) -> None:

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from xlaport import usercache
 from xlaport.runtime import program, replicas
 from xlaport.runtime.job import Job, LockStep
 from xlaport.runtime.program import Program
@@ -118,8 +119,13 @@ def autocasts(run: Trace) -> bool:
 
 
 def job(pair: Pair, folder: Path, **changes) -> Job:
-    settings = {"steps": pair.steps, "seed": pair.seed, "host_random": pair.host_random, "record": True}
+    settings = {"steps": pair.steps, "seed": pair.seed, "host_random": pair.host_random, "record": True, "graphs": kept_graphs()}
     return Job(str(folder), str(program.ROOT), **{**settings, **changes})
+
+
+def kept_graphs() -> str | None:
+    """A folder for compiled graphs, where the device can take them back: XLA:CPU cannot ("not supported", 2.9)."""
+    return str(usercache.folder("graphs")) if os.environ.get("PJRT_DEVICE") == "TPU" else None
 
 
 def reference(pair: Pair, folder: Path, said: Progress, **changes) -> Trace:
