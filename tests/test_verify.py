@@ -83,6 +83,15 @@ def test_a_curve_a_little_outside_drifts_and_asks_for_lockstep():
     assert verdict.needs_lockstep(found, judged)
 
 
+@pytest.mark.parametrize(("factor", "open_"), [(1 + 1e-4, True), (1.1, False)])
+def test_a_curve_that_leaves_slowly_is_looked_at_in_lockstep(factor: float, open_: bool):
+    losses = [*scaled_losses(1.0)[:5], *scaled_losses(factor)[5:]]
+    found = free(run(losses, device="xla"))
+    judged = verdict.judge_free(found)
+    assert judged.verdict is Verdict.DIVERGED
+    assert verdict.needs_lockstep(found, judged) is open_
+
+
 def test_losses_that_lie_one_per_cent_apart_never_match_however_wide_the_envelope():
     judged = verdict.judge_free(free(run(scaled_losses(1.05), device="xla"), run(), run(scaled_losses(1.5))))
     assert judged.verdict is Verdict.DRIFT

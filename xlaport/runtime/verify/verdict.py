@@ -16,6 +16,8 @@ MATCHES = 3.0
 DRIFTS = 30.0
 NEVER = 0.01
 """A mean scaled gap of the losses above this is never a match, however wide the envelope."""
+SUDDEN = 1e-3
+"""A curve that leaves the envelope by this much at once is no rounding."""
 AT_ONCE = 1e-3
 """A first loss that moves by this much between runs with equal weights depends on more than the weights."""
 WIDE = 1e-4
@@ -128,10 +130,14 @@ def step_of(trace: Trace, comparison: Comparison, at: int) -> int:
 
 
 def needs_lockstep(free: Free, judgement: Judgement) -> bool:
-    """Whether the curves leave it open: the program carries rounding too far, or the port lies between yes and no."""
-    if judgement.verdict is Verdict.DIVERGED:
-        return any(c.width > WIDE for c in comparisons(free)) and not list(differences(free.base, free.port))
-    return judgement.verdict is Verdict.DRIFT or any(c.width > WIDE for c in comparisons(free))
+    """Whether the curves leave it open: the program carries rounding too far, or the port lies between yes and no, or goes
+    away from the original slowly, as programs do that carry the rounding of other kernels further than that of weights."""
+    compared = comparisons(free)
+    wide = any(c.width > WIDE for c in compared)
+    if judgement.verdict is not Verdict.DIVERGED:
+        return judgement.verdict is Verdict.DRIFT or wide
+    sudden = any(at is not None and c.deviation[at] > SUDDEN for c in compared for at in [c.first_beyond(DRIFTS)])
+    return not list(differences(free.base, free.port)) and (wide or not sudden)
 
 
 # -- what is known without curves
