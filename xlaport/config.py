@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 
 from xlaport.errors import UserError
+from xlaport.targets import PROFILES, SOURCES
 from xlaport.targets.base import Target
 from xlaport.targets.torch_xla import SPELLINGS
 
@@ -16,7 +17,8 @@ DISTRIBUTED = ("auto", "spmd", "mp", "keep")
 
 @dataclass(frozen=True)
 class Settings:
-    """`select`/`ignore`: rule codes or prefixes (`XP1`). `spelling`: `xm` or `2.x`.
+    """`select`/`ignore`: rule codes or prefixes (`XP1`). `target`: a name of `xlaport.targets`. `spelling`: `xm` or `2.x`, of torch_xla.
+    `source`: what the code was written for, `from` in a table.
 
     `exclude`: patterns of files and folders left alone. `per_file_ignores`: pattern -> codes that `lint` leaves out there.
     `extend_rules`: files or folders of the project's own rules. See docs/configuration.md.
@@ -29,10 +31,13 @@ class Settings:
     exclude: tuple[str, ...] = ()
     per_file_ignores: tuple[tuple[str, tuple[str, ...]], ...] = ()
     extend_rules: tuple[str, ...] = ()
+    target: str = "torch_xla"
+    source: str = "cuda"
 
     @property
-    def target(self) -> Target:
-        return SPELLINGS[self.spelling]
+    def profile(self) -> Target:
+        """How the target spells what the rules speak of."""
+        return SPELLINGS[self.spelling] if self.target == "torch_xla" else PROFILES[self.target]
 
     def selects(self, code: str) -> bool:
         if any(code.startswith(prefix) for prefix in self.ignore):
@@ -92,7 +97,7 @@ def from_table(table: dict, file: Path) -> Settings:
     defaults = {item.name: item.default for item in fields(Settings)}
     values = {}
     for key, value in table.items():
-        name = key.replace("-", "_")
+        name = RENAMED.get(key, key.replace("-", "_"))
         default = defaults.get(name)
         if default is None:
             raise UserError(f"{file}: [tool.xlaport] has no setting {key!r}")
@@ -106,6 +111,10 @@ def from_table(table: dict, file: Path) -> Settings:
     if "extend_rules" in values:
         values["extend_rules"] = tuple(str(file.parent / name) for name in values["extend_rules"])
     return Settings(**values)
+
+
+RENAMED = {"from": "source"}
+"""`from` is a word of Python."""
 
 
 def ignores_from(value: object, file: Path) -> tuple[tuple[str, tuple[str, ...]], ...]:
@@ -123,4 +132,12 @@ def checked(settings: Settings, where: str) -> Settings:
         raise UserError(f"{where}: distributed is one of {', '.join(DISTRIBUTED)}, not {settings.distributed!r}")
     if settings.spelling not in SPELLINGS:
         raise UserError(f"{where}: spelling is one of {', '.join(SPELLINGS)}, not {settings.spelling!r}")
+    if settings.target not in PROFILES:
+        raise UserError(f"{where}: target is one of {', '.join(PROFILES)}, not {settings.target!r}")
+    if settings.source not in SOURCES:
+        raise UserError(f"{where}: from is one of {', '.join(SOURCES)}, not {settings.source!r}")
+    if settings.source == settings.target:
+        raise UserError(f"{where}: from {settings.source} to {settings.target} there is nothing to migrate: name another target")
+    if settings.target != "torch_xla" and (settings.spelling != "xm" or settings.distributed not in ("auto", "keep")):
+        raise UserError(f"{where}: spelling, and distributed = {settings.distributed!r}, are of the target torch_xla, not of {settings.target}")
     return settings

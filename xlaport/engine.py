@@ -72,9 +72,9 @@ COSTS = frozenset({Effect.SYNC, Effect.RECOMPILE, Effect.FALLBACK})
 """Effects of a step that is right, and slow."""
 
 
-@lru_cache(maxsize=1)
-def ruleset() -> match.Index:
-    return match.index(load.builtin())
+@lru_cache(maxsize=8)
+def ruleset(target: str = "torch_xla", source: str = "cuda") -> match.Index:
+    return match.index(load.on_target(target, source))
 
 
 def findings(
@@ -136,7 +136,7 @@ def unsilenced(
         context_for = contexts(project, path, settings)
     except Unparsable as error:
         return [unparsable(source.name, error)]
-    rules, module = rules or ruleset(), context_for(None).module
+    rules, module = rules or ruleset(settings.target, settings.source), context_for(None).module
     found = list(guarded(match.matches(rules, context_for), source.name, "rules in data"))
     if lint:
         found.extend(guarded(match.matched_events(rules, context_for), source.name, "rules for events"))
@@ -151,7 +151,7 @@ def unsilenced(
 def contexts(project: Project, path: Path, settings: Settings) -> Callable[[Rule | None], Context]:
     """Each rule's view of one file, which the project turns to. Raises `Unparsable`."""
     module = project.turn_to(path)
-    return lambda rule: Context(rule, module, project, settings.target, settings)
+    return lambda rule: Context(rule, module, project, settings.profile, settings)
 
 
 def steps(project: Project, settings: Settings) -> list[Finding]:
@@ -166,7 +166,7 @@ def steps_of(project: Project, path: Path, settings: Settings) -> list[Finding]:
     if silenced.skip_file or not is_worth_parsing(source):
         return []
     try:
-        found = list(guarded(match.matched_events(ruleset(), contexts(project, path, settings)), source.name, "rules for events"))
+        found = list(guarded(match.matched_events(ruleset(settings.target, settings.source), contexts(project, path, settings)), source.name, "rules for events"))
     except Unparsable:
         return []  # the run has said so
     return [f for f in found if COSTS.intersection(f.effects) and not silenced.silence(f.code, f.location.line, f.location.line)]
@@ -278,7 +278,7 @@ def rewritten(source: SourceFile, chosen: list[Finding], settings: Settings) -> 
     from xlaport.rewrite.apply import apply
 
     try:
-        result = apply(source.text, [finding.fix.ops for finding in chosen], settings.target.imports)
+        result = apply(source.text, [finding.fix.ops for finding in chosen], settings.profile.imports)
     except NotRewritable:
         raise
     except Exception as error:  # noqa: BLE001 - whatever goes wrong in one file must leave the others their port

@@ -15,6 +15,7 @@ from xlaport.commands.numbers import positive
 from xlaport.errors import UserError, one_line
 from xlaport.lint import cache, gather
 from xlaport.lint.gather import Gathered
+from xlaport.targets import PROFILES
 
 FORMATS = {"text": "terminal", "json": "json", "sarif": "sarif", "github": "github", "markdown": "lint_markdown"}
 """Format -> module of `xlaport.reports`, imported when it is asked for."""
@@ -33,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--diff", action="store_true", help="print what --fix would change, write nothing; exit 1 if it would")
     parser.add_argument("--select", metavar="CODES", help="only these rules (codes or prefixes, comma separated)")
     parser.add_argument("--ignore", metavar="CODES", help="not these rules")
+    parser.add_argument("--target", choices=PROFILES, help="what runs the program on a TPU (default: torch_xla)")
     parser.add_argument("--statistics", action="store_true", help="print how often each rule found something")
     parser.add_argument("--output-format", choices=FORMATS, default="text")
     parser.add_argument("--json", dest="output_format", action="store_const", const="json", help="short for --output-format json")
@@ -78,6 +80,8 @@ def question(options: argparse.Namespace) -> Question:
     for name in ("select", "ignore"):
         text = getattr(options, name) or ",".join(getattr(settings, name))
         settings = replace(settings, **{name: config.codes_of(text)})
+    if options.target:
+        settings = config.checked(replace(settings, target=options.target), "--target")
     known = baseline.read(options.baseline) if options.baseline and not options.write_baseline else baseline.Baseline()
     return Question(options, replace(gathered, settings=settings), known)
 

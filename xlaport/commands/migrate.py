@@ -19,6 +19,7 @@ from xlaport.projectfiles import is_project_file
 from xlaport.reports import terminal
 from xlaport.reports.model import FileOutcome, Report, Status
 from xlaport.source import SourceFile, Undecodable
+from xlaport.targets import PROFILES, SOURCES
 
 PLAIN = frozenset({Grade.SAFE, Grade.REQUIRED})
 LINE = re.compile(rb"[^\n]*\n|[^\n]+")
@@ -38,6 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--select", metavar="CODES", help="only these rules (codes or prefixes, comma separated)")
     parser.add_argument("--ignore", metavar="CODES", help="not these rules")
     parser.add_argument("--distributed", choices=config.DISTRIBUTED, help="what DDP and FSDP become (default: auto)")
+    parser.add_argument("--target", choices=PROFILES, help="what runs the program on a TPU (default: torch_xla)")
+    parser.add_argument("--from", dest="source", choices=SOURCES, help="what the program is written for (default: cuda)")
     parser.add_argument("--force", action="store_true", help="edit files in place although they have unstaged changes")
 
 
@@ -56,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
     outcomes = sorted([*unread, *(outcome(change) for change in changes.values())], key=lambda item: item.name)
     failed = write(options, tree, changes) if not (options.diff or options.check) else {}
     outcomes = with_failures(outcomes, failed)
-    target = settings.target
+    target = settings.profile
     report = Report(tuple(outcomes), target.name, target.versions, target.requirements, notes=notes(outcomes, copied=bool(options.out)))
     if options.report:
         write_report(options.report, report, project, settings)
@@ -80,9 +83,8 @@ def settings_for(options: argparse.Namespace, root: Path) -> config.Settings:
         value = getattr(options, name) or ",".join(getattr(settings, name))
         if value:
             settings = replace(settings, **{name: known_codes(value)})
-    if options.distributed:
-        settings = replace(settings, distributed=options.distributed)
-    return settings
+    given = {name: value for name in ("distributed", "target", "source") if (value := getattr(options, name))}
+    return config.checked(replace(settings, **given), "these options") if given else settings
 
 
 def known_codes(text: str) -> tuple[str, ...]:

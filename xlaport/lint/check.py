@@ -42,11 +42,12 @@ class Linter:
 
     @property
     def rules(self) -> tuple[Rule, ...]:
+        """Those of every target: which of them speak on one is `index`."""
         return rules_of(self.settings.extend_rules, self.python_rules)
 
     @property
     def index(self) -> match.Index:
-        return index_of(self.settings.extend_rules, self.python_rules)
+        return index_of(self.settings.target, self.settings.extend_rules, self.python_rules)
 
     def reports(self, finding: Finding, path: Path) -> bool:
         """Not what merely says CUDA (the report of a migration lists it), nor what the settings leave out."""
@@ -115,8 +116,9 @@ def rules_of(data: tuple[str, ...], with_code: tuple[Path, ...]) -> tuple[Rule, 
 
 
 @lru_cache(maxsize=4)
-def index_of(data: tuple[str, ...], with_code: tuple[Path, ...]) -> match.Index:
-    return match.index(rules_of(data, with_code), has_own=bool(data or with_code))
+def index_of(target: str, data: tuple[str, ...], with_code: tuple[Path, ...]) -> match.Index:
+    """On another target what torch_xla alone has is as foreign as CUDA."""
+    return match.index(load.seen_on(rules_of(data, with_code), target, "torch_xla"), has_own=bool(data or with_code))
 
 
 # -- many files

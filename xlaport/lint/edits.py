@@ -31,7 +31,7 @@ def after_each(source: SourceFile, findings: list[Finding], settings: Settings) 
     from xlaport.rewrite.apply import apply_each
 
     try:
-        yield from apply_each(source.text, fixes, settings.target.imports)
+        yield from apply_each(source.text, fixes, settings.profile.imports)
     except NotRewritable:
         return
     except Exception:  # noqa: BLE001 - a fix that fails is a finding without edits; `--fix` names the failure

@@ -149,7 +149,7 @@ def findings_in(source: SourceFile, selection: Selection) -> list[Finding]:
     silenced = suppressions(source.text)
     if silenced.skip_file:
         return []
-    view = View(source, selection.settings.target)
+    view = View(source, selection.settings.profile)
     try:
         found = list(guarded(checker(view), source.name, checker.__module__, passed=(Malformed,)))
     except Malformed as error:

@@ -20,7 +20,7 @@ from xlaport.rewrite.ops import (
     AddPrelude, AddWithItem, EditCall, EnsureImport, InsertStatement, Op, RemoveDecorator, RemoveImportedName, RemoveStatement,
     RemoveWithItem, ReplaceExpr, ReplaceStatement, UnwrapBlock, WrapExpr,
 )
-from xlaport.ruleset.schema import Rule
+from xlaport.ruleset.schema import Replace, Rule
 from xlaport.targets.base import Target
 
 
@@ -59,7 +59,7 @@ class Context:
     @cached_property
     def mode(self) -> Mode:
         """How the program of this file is parallel, and so what its steps become."""
-        return mode_of(self.module, self.project, self.settings.distributed)
+        return mode_of(self.module, self.project, self.target.distributed or self.settings.distributed)
 
     def text(self, node: ast.AST) -> str:
         return self.facts.text(node)
@@ -70,7 +70,7 @@ class Context:
 
     def calls(self, *names: str) -> Iterable[ast.Call]:
         """Calls of one of these functions, in source order."""
-        found = {id(call): call for name in names for call in self.calls_by_name.get(name, ())}
+        found = {id(call): call for name in names for call in self.calls_by_name.get(name, ()) if name not in self.target.own}
         return sorted(found.values(), key=lambda call: (call.lineno, call.col_offset))
 
     @property
@@ -91,7 +91,7 @@ class Context:
         for call in self.calls(*names):
             if not syntax.is_dead(call):
                 yield call
-        named = {id(node): node for name in names for node in self.names.references.get(name, ())}
+        named = {id(node): node for name in names for node in self.names.references.get(name, ()) if name not in self.target.own}
         for node in named.values():
             if syntax.is_read(node) and not self.is_second_name(node) and not syntax.is_dead(node):
                 yield node
@@ -127,7 +127,14 @@ class Context:
         confidence: Confidence = Confidence.CERTAIN,
         fix: Fix | None = None,
     ) -> Finding:
-        """A finding of this rule at a node; with `ops`, its fix. The rule's own values are the defaults."""
+        """A finding of this rule at a node; with `ops`, its fix. The rule's own values are the defaults.
+
+        Words of the target (`{runtime}`) in the sentence are spelled for it.
+        """
+        if self.rule.left_with:
+            message, ops, fix = self.rule.left_with, None, None
+        elif self.rule.instead is not None:
+            ops, fix = self.instead(node, self.rule.instead), None
         if ops is not None:
             in_group = self.rule.group if grouped in (None, True) else None
             fix = Fix(grade or self.rule.grade, tuple(ops), in_group)
@@ -136,7 +143,7 @@ class Context:
             name=self.rule.name,
             path=self.module.source.name,
             location=self.location(node),
-            message=message or self.rule.summary,
+            message=self.target.expand(message or self.rule.summary),
             severity=severity or self.rule.severity,
             danger=danger or self.rule.danger,
             fix=fix,
@@ -203,8 +210,15 @@ class Context:
         expanded = self.target.expand(code)
         return [AddPrelude(expanded), *self.imports_for(expanded)]
 
+    def instead(self, node: ast.AST, replace: Replace) -> list[Op] | None:
+        """What a page says takes the place of all that its Python file finds."""
+        if isinstance(node, ast.stmt):
+            return self.remove(node) if replace.drop else self.replace_statement(node, replace.expr)
+        return self.drop(node, replace.value) if replace.drop else self.replace(node, replace.expr)
+
     def ensure(self, *aliases: str) -> list[Op]:
-        return [EnsureImport(alias) for alias in aliases]
+        """Imports without an expression that names them: such as the target needs."""
+        return [EnsureImport(alias) for alias in aliases if alias in self.target.imports]
 
     def drop_imported(self, statement: ast.stmt, bound_name: str) -> list[Op]:
         return [RemoveImportedName(self.facts.span(statement), bound_name)]

@@ -22,6 +22,7 @@ FENCE = re.compile(r"^```(?P<info>[^\n]*)\n(?P<code>.*?)^```[ \t]*$", re.MULTILI
 MARKER = re.compile(r"[ \t]*# finds: (?P<codes>[\w, ]+?)[ \t]*$", re.MULTILINE)
 EDITS = frozenset(Grade) - {Grade.MANUAL}
 ROOT = Path("example")
+DEFAULT_TARGET = Settings().target
 FILE_NAMES = {"python": "main.py", "requirements": "requirements.txt"}
 """The file a block stands for when it does not say, by its language."""
 
@@ -72,6 +73,10 @@ class Block:
         return self.options.get("file") or FILE_NAMES.get(self.language, self.language)
 
     @property
+    def target(self) -> str:
+        return self.options.get("target", DEFAULT_TARGET)
+
+    @property
     def is_python(self) -> bool:
         return self.file.endswith(".py")
 
@@ -100,10 +105,19 @@ class Example:
         """The settings an info string may change: `distributed=mp`, `spelling=2.x`."""
         return {name: value for name, value in self.given[0].options.items() if name in {"distributed", "spelling"}}
 
+    @property
+    def targets(self) -> list[str]:
+        """What it is run for: the target its first block names, else the default and those of its `after` blocks."""
+        own = self.given[0].options.get("target")
+        return [own] if own else list(dict.fromkeys([DEFAULT_TARGET, *(block.target for block in self.expected)]))
+
+    def expected_on(self, target: str) -> list[Block]:
+        return [block for block in self.expected if block.target == target]
+
     def takes(self, block: Block) -> bool:
         """Does a block continue this example, rather than start the next?"""
         if block.kind == "after":
-            return self.given[0].kind == "before" and all(block.file != other.file for other in self.expected)
+            return self.given[0].kind == "before" and all((block.file, block.target) != (other.file, other.target) for other in self.expected)
         together = "file" in block.options and block.kind == self.given[0].kind and not self.expected
         return together and all(block.file != other.file for other in self.given)
 
@@ -116,7 +130,16 @@ def check_page(path: Path) -> list[Problem]:
         return [Problem(Outcome.MISSING, path, 1, "the page has no `before` block")]
     if blocks[0].kind == "after":
         return [Problem(Outcome.WRONG, path, blocks[0].line, "an `after` block without a `before`")]
-    return [problem for example in examples(blocks) for problem in check(rule, example)]
+    return [problem for example in examples(blocks) for target in example.targets for problem in check_on(rule, example, target)]
+
+
+def check_on(rule: Rule, example: Example, target: str) -> Iterator[Problem]:
+    """Problems of an example on one target; a rule that only another one has is not asked."""
+    seen = load.seen_on((rule,), target, rule.source)
+    if seen:
+        yield from check(seen[0], example, target)
+    elif example.given[0].options.get("target") == target or example.expected_on(target) and target != DEFAULT_TARGET:
+        yield Problem(Outcome.MISSING, rule.path, example.given[0].line, f"the rule says nothing on {target}")
 
 
 def blocks_of(path: Path) -> Iterator[Block]:
@@ -138,15 +161,16 @@ def examples(blocks: list[Block]) -> list[Example]:
     return found
 
 
-def check(rule: Rule, example: Example) -> Iterator[Problem]:
+def check(rule: Rule, example: Example, target: str) -> Iterator[Problem]:
     """Runs only this rule, with edits of every grade; groups of edits do not matter to a single rule."""
     has_own = load.rules_folder() not in rule.path.parents
-    run = Run(match.index((rule,), has_own), engine.Selection(Settings(select=(rule.code,), **example.settings), EDITS))
+    settings = Settings(select=(rule.code,), target=target, source=rule.source, **example.settings)
+    run = Run(match.index((rule,), has_own), engine.Selection(settings, EDITS))
     sources = {ROOT / block.file: source_of(block.file, block.text) for block in example.given}
     project = Project(ROOT, dict(sources))
     for block in example.given:
         yield from misplaced(rule, block, run.findings_in(project, block))
-    yield from rewrites(rule, example, project, run)
+    yield from rewrites(rule, example, example.expected_on(target), project, run)
 
 
 @dataclass(frozen=True)
@@ -185,9 +209,9 @@ def misplaced(rule: Rule, block: Block, findings: list[Finding]) -> Iterator[Pro
             yield Problem(Outcome.WRONG, rule.path, block.line + finding.location.line - 1, finding.message)
 
 
-def rewrites(rule: Rule, example: Example, project: Project, run: Run) -> Iterator[Problem]:
+def rewrites(rule: Rule, example: Example, expected: list[Block], project: Project, run: Run) -> Iterator[Problem]:
     """A block without an `after` must stay as it is."""
-    wanted = {block.file: block for block in example.given} | {block.file: block for block in example.expected}
+    wanted = {block.file: block for block in example.given} | {block.file: block for block in expected}
     changes = run.migrate(project)
     for file, block in wanted.items():
         change = changes.get(ROOT / file)

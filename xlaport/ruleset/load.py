@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import tomllib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -11,6 +12,9 @@ from pathlib import Path
 
 from xlaport.errors import UserError
 from xlaport.ruleset.schema import BadRule, Rule, rule_from
+
+FUNCTION = re.compile(r"(check|fix)(_\w+)?")
+"""`check`, which finds; `fix`, which says what to do about an event; `check_torchtpu` where a target differs in structure."""
 
 Functions = Callable[[Path, dict], dict[str, Callable]]
 """The functions of a Python file, given the front matter of the page beside it."""
@@ -37,6 +41,17 @@ def builtin() -> tuple[Rule, ...]:
         if first.code == second.code:
             raise BadRule(f"{second.path}: code {second.code} is taken by {first.path}")
     return tuple(rules)
+
+
+@lru_cache(maxsize=8)
+def on_target(target: str, source: str = "cuda") -> tuple[Rule, ...]:
+    """The rules xlaport ships as they are on a target, for programs of CUDA and, beside it, of `source`."""
+    return seen_on(builtin(), target, source)
+
+
+def seen_on(rules: Iterable[Rule], target: str, source: str) -> tuple[Rule, ...]:
+    there = (rule.on(target, lambda rule, kind, name: Later(rule.path.with_suffix(".py"), name)) for rule in rules)
+    return tuple(rule for rule in there if rule is not None and rule.source in ("cuda", source))
 
 
 @lru_cache(maxsize=8)
@@ -82,7 +97,7 @@ def load(path: Path, code: Functions | None = None) -> Rule:
     front, page = split(path)
     code_file = path.with_suffix(".py")
     functions = (code or functions_of)(code_file, front) if code_file.exists() else {}
-    return rule_from(front, path, page, **functions)
+    return rule_from(front, path, page, functions.get("check"), functions.get("fix"))
 
 
 def split(path: Path) -> tuple[dict, str]:
@@ -130,7 +145,7 @@ def functions_of(path: Path, front: dict) -> dict[str, Callable]:
     spec = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    found = {name: getattr(module, name) for name in ("check", "fix") if callable(getattr(module, name, None))}
+    found = {name: member for name, member in vars(module).items() if FUNCTION.fullmatch(name) and callable(member)}
     if not found:
         raise BadRule(f"{path}: no function `check` or `fix`")
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -58,6 +58,27 @@ class Replace:
     set: dict[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class OnTarget:
+    """What a page says in `[target.NAME]`: where a rule differs on that target. All else stays.
+
+    `skip`: there is nothing to find there. `manual`: what is found is left to a person, with this sentence.
+    `replace`: what takes the idiom's place, also where a Python file finds it. `check` / `fix`: the function of the
+    same-stem file that takes the place of `check` or `fix`.
+    """
+
+    skip: bool = False
+    manual: str = ""
+    replace: Replace | None = None
+    check: str = ""
+    fix: str = ""
+    summary: str = ""
+    severity: Severity | None = None
+    danger: Danger | None = None
+    grade: Grade | None = None
+    advice: dict[str, str] | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class Rule:
     """One rule. `check` is the function of the same-stem Python file, None for a rule in data."""
@@ -87,9 +108,44 @@ class Rule:
     fix: Callable | None = field(default=None, repr=False)
     """`fix(context, event)` of the same file gives the `Fix` of an event, or None."""
 
+    source: str = "cuda"
+    """What code it speaks of: of CUDA, or of another target that is ported from."""
+
+    targets: tuple[str, ...] = ()
+    """The targets it exists for; all without any."""
+
+    differing: dict[str, OnTarget] = field(default_factory=dict, repr=False)
+    instead: Replace | None = None
+    """What takes the place of everything the rule finds, whatever its Python file says."""
+
+    left_with: str = ""
+    """The sentence with which everything the rule finds is left to a person."""
+
+    def on(self, target: str, functions: Callable[[Rule, str, str], Callable]) -> Rule | None:
+        """The rule as it is on a target; None where it has nothing to say.
+
+        `functions(rule, kind, name)` gives the function `name` of the rule's Python file, a `check` or a `fix`.
+        """
+        if self.targets and target not in self.targets:
+            return None
+        there = self.differing.get(target)
+        if there is None:
+            return self
+        if there.skip:
+            return None
+        said = {name: value for name in ("summary", "severity", "danger", "grade", "advice") if (value := getattr(there, name))}
+        for kind in ("check", "fix"):
+            if name := getattr(there, kind):
+                said[kind] = functions(self, kind, name)
+        if there.manual:
+            said |= {"grade": Grade.MANUAL, "left_with": there.manual, "replace": None}
+        if there.replace is not None:
+            said |= {"replace": there.replace} if self.check is None else {"instead": there.replace}
+        return replace(self, **said)
+
 
 REQUIRED = {"code", "name", "summary", "area", "severity", "danger", "grade", "intent", "since"}
-OPTIONAL = {"group", "references", "match", "replace", "advice", "effects"}
+OPTIONAL = {"group", "references", "match", "replace", "advice", "effects", "source", "targets", "target"}
 
 
 def rule_from(front: dict, path: Path, page: str, check: Callable | None = None, fix: Callable | None = None) -> Rule:
@@ -121,6 +177,9 @@ def rule_from(front: dict, path: Path, page: str, check: Callable | None = None,
             page=page,
             check=check,
             fix=fix,
+            source=front.get("source", "cuda"),
+            targets=tuple(front.get("targets", ())),
+            differing={name: on_target_from(table) for name, table in front.get("target", {}).items()},
         )
     except (TypeError, ValueError) as error:
         raise BadRule(f"{path}: {error}") from None
@@ -129,6 +188,11 @@ def rule_from(front: dict, path: Path, page: str, check: Callable | None = None,
 def match_from(table: dict) -> Match:
     names = {"call", "reference", "imports", "library", "event", "files"}
     return Match(**{key: tuple(value) if key in names else value for key, value in table.items()})
+
+
+def on_target_from(table: dict) -> OnTarget:
+    kinds = {"severity": Severity, "danger": Danger, "grade": Grade, "replace": replace_from}
+    return OnTarget(**{key: kinds[key](value) if key in kinds else value for key, value in table.items()})
 
 
 def replace_from(table: dict) -> Replace:

@@ -10,19 +10,47 @@ NAME = re.compile(r"\b(\w+)\.")
 
 @dataclass(frozen=True)
 class Target:
-    """`spell` maps a placeholder of a rule's template to source; `imports` an alias to its import.
+    """`spell` maps a placeholder of a rule's template or sentence to source or words; `imports` an alias to its import.
 
     The order of `imports` is the order in which they are written.
     """
 
     name: str
+    title: str
+    """What a report calls it."""
+
     versions: str
     device_type: str
+    package: str
+    """The distribution that brings it, by its normalized name."""
+
+    dist_backend: str
     spell: dict[str, str] = field(repr=False)
     imports: dict[str, str] = field(repr=False)
     requirements: tuple[str, ...] = ()
     companions: tuple[str, ...] = ()
     """Packages that must match the version of torch, pinned where a project lists them."""
+
+    python: str = "3.10"
+    """The oldest Python its packages are built for."""
+
+    torch: tuple[str, str] = ("", "")
+    """The first and last minor release of torch it runs on, as `2.9`."""
+
+    own: frozenset[str] = frozenset()
+    """Names of torch that the target answers itself: no idiom of CUDA there."""
+
+    distributed: str = ""
+    """The one way its programs are parallel, a value of `--distributed`; empty where `--distributed` says."""
+
+    has_steps: bool = True
+    """Does a step need an end of its own?"""
+
+    autocast_dtype: str = ""
+    """The type autocast must be given; empty where its default is right."""
+
+    stated: dict[str, str] = field(default_factory=dict, repr=False)
+    """What the profile says -> where that was read or seen, and when."""
 
     def expand(self, template: str) -> str:
         """Put this target's spelling for `{device}`, `{sync}`, ... into a template."""
@@ -31,8 +59,13 @@ class Target:
         return template
 
     def aliases_in(self, code: str) -> list[str]:
-        """The import aliases that an expanded template uses; the lazy device needs the name registered."""
+        """The import aliases that an expanded template uses; a device without a module of its own needs its name registered."""
         used = set(NAME.findall(code))
         if self.spell["lazy_device"] in code:
-            used.add("torch_xla")
+            used.update(self.registers)
         return [alias for alias in self.imports if alias in used]
+
+    @property
+    def registers(self) -> tuple[str, ...]:
+        """The import that makes the device's name known to torch, where torch does not find it by itself."""
+        return ("torch_xla",) if "torch_xla" in self.imports else ()

@@ -25,12 +25,19 @@ IMPORTS = {
 
 XM = Target(
     name="torch_xla",
+    title="PyTorch/XLA",
     versions="2.9",
     device_type="xla",
+    package="torch-xla",
+    dist_backend="xla",
     spell={
         "device": "xm.xla_device()",
+        "place": "xm.xla_device()",
         "lazy_device": 'torch.device("xla")',
         "device_type": "xla",
+        "runtime": "XLA",
+        "dist_backend": "xla",
+        "trace": "xp.Trace",
         "sync": "torch_xla.sync()",
         "sync_wait": "torch_xla.sync(wait=True)",
         "seed": "torch_xla.manual_seed",
@@ -46,12 +53,13 @@ XM = Target(
         "memory_limit": 'xm.get_memory_info()["bytes_limit"] if xr.device_type() == "TPU" else 0',
     },
     imports=IMPORTS,
+    torch=("2.9", "2.9"),
     requirements=("torch==2.9.*", "torch_xla[tpu]==2.9.*"),
     companions=("torchvision==0.24.*", "torchaudio==2.9.*"),
 )
 """The spelling of the project's own guides: `xm.xla_device()` carries a DeprecationWarning since 2.8."""
 
-XM_2X = replace(XM, spell={**XM.spell, "device": "torch_xla.device()"})
+XM_2X = replace(XM, spell={**XM.spell, "device": "torch_xla.device()", "place": "torch_xla.device()"})
 """`spelling = "2.x"`: the names without deprecation warnings."""
 
 SPELLINGS = {"xm": XM, "2.x": XM_2X}
