@@ -1,5 +1,7 @@
 """Children that end in every way there is: the caller gets an answer or a sentence."""
 
+import os
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -77,12 +79,7 @@ def test_a_child_that_takes_too_long_is_stopped_with_all_it_started(tmp_path):
     """, seconds=1.5)
     assert found.death == "the child was stopped after 2 s (--timeout)" or found.death == "the child was stopped after 1 s (--timeout)"
     assert time.monotonic() - started < 20
-    grandchild = int((tmp_path / "work" / "pid").read_text())
-    for _ in range(100):
-        if not Path(f"/proc/{grandchild}").exists() or "Z" in Path(f"/proc/{grandchild}/stat").read_text().split()[2]:
-            return
-        time.sleep(0.05)
-    pytest.fail("the process the child started is still there")
+    wait_until_gone(int((tmp_path / "work" / "pid").read_text()))
 
 
 def test_a_python_that_is_not_there(tmp_path):
@@ -93,3 +90,34 @@ def test_a_python_that_is_not_there(tmp_path):
 def test_a_folder_that_is_not_there(tmp_path):
     with pytest.raises(UserError, match="No such file or directory"):
         children.run(Child("the child", Path(sys.executable), "json", {}, 5), {}, tmp_path / "none")
+
+
+def test_a_parent_that_is_killed_leaves_no_child(tmp_path):
+    (tmp_path / "a_child.py").write_text("import os, time\n\ndef main(folder):\n    (folder / 'pid').write_text(str(os.getpid()))\n    time.sleep(60)\n")
+    parent = (
+        "import sys; from pathlib import Path; from xlaport.preflight import children; "
+        f"children.run(children.Child('the child', Path(sys.executable), 'a_child', {{'PYTHONPATH': {str(tmp_path)!r}}}, 60), {{}}, Path({str(tmp_path)!r}))"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parent.parent)}
+    process = subprocess.Popen([sys.executable, "-c", parent], env=environment)
+    child = int(text_when_there(tmp_path / "pid"))
+    process.kill()
+    process.wait()
+    wait_until_gone(child)
+
+
+def text_when_there(file: Path) -> str:
+    for _ in range(600):
+        if file.exists() and file.read_text():
+            return file.read_text()
+        time.sleep(0.05)
+    pytest.fail(f"{file} was not written")
+
+
+def wait_until_gone(process: int) -> None:
+    for _ in range(200):
+        state = Path(f"/proc/{process}/stat")
+        if not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z":
+            return
+        time.sleep(0.05)
+    pytest.fail(f"process {process} is still there")

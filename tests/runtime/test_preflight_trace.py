@@ -133,6 +133,13 @@ def test_fully_sharded_over_more_devices_than_there_are():
     assert {argument.sharding for argument in found.arguments if argument.kind == "batch"} == {"{devices=[64,1]<=[64]}"}
 
 
+def test_divided_by_our_own_library(monkeypatch):
+    found = tracer("wrapped").trace(64, 64)
+    assert isinstance(found, Traced), found.reason
+    weights = {argument.sharding for argument in found.arguments if argument.name.endswith("fc.weight")}
+    assert len(weights) == 1 and "devices=[" in weights.pop()
+
+
 # -- scripts
 
 

@@ -15,6 +15,7 @@ from xlaport.preflight.children import Child
 
 MODULE = "xlaport.preflight.trace.child"
 TRAIL = "trail"
+WITHOUT_MEMORY = "; a script executes its model here, --factory traces a step without memory for it"
 SCRIPT_DEVICES = 32
 """A script really runs, on as many virtual devices as it shards over; the autograd of torch breaks with more than some tens."""
 
@@ -166,7 +167,7 @@ class Tracer:
         ended = children.run(self.child(devices, spmd), self.request(devices, chips, variant, spmd), folder)
         answer = ended.answer
         if answer is None:
-            return Untraced(ended.death + at_last(folder))
+            return Untraced(ended.death + at_last(folder) + (WITHOUT_MEMORY if "memory ran out" in ended.death and isinstance(self.source, Script) else ""))
         if answer["status"] == "spmd":
             return self.ask(devices, chips, variant, True)
         sites = tuple(Site(**site) for site in answer.get("sites", ()))

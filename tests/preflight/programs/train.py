@@ -24,7 +24,7 @@ for step in range(options.steps):
     optimizer.zero_grad()
     loss = F.cross_entropy(model(inputs), labels)
     if options.mood == "numbers":
-        loss = loss + loss.new_full((), float(step))  # line: number
+        loss = loss + torch.roll(inputs, step + 1, dims=0)[0].sum()  # line: number
     loss.backward()
     if options.mood == "accumulate" and step % 3:
         torch_xla.sync()

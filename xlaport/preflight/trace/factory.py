@@ -126,7 +126,7 @@ class Traced:
         self.model = sharded(model, step, devices) if step.shard else model
         self.batch = {name: sharding.markable(lazy.placeholder(entry.shape, entry.dtype)) for name, entry in step.batch.items()}
         if step.shard:
-            shard_batch(self.batch, step)
+            shard_batch(self.batch, step, devices)
         self.optimizer = step.optimizer(self.model.parameters()) if step.optimizer else None
 
     def run(self) -> torch.Tensor:
@@ -239,14 +239,9 @@ def fully_sharded(model: nn.Module, layers: tuple[type, ...], devices: int) -> n
     return SpmdFullyShardedDataParallel(model, mesh=mesh, shard_output=shard_output, auto_wrap_policy=policy)
 
 
-def shard_batch(batch: Mapping[str, torch.Tensor], step: Step) -> None:
-    """Along the first axis of the mesh, unless the factory says otherwise."""
-    mesh = xs.get_global_mesh()
+def shard_batch(batch: Mapping[str, torch.Tensor], step: Step, devices: int) -> None:
+    """Along the first axis of the global mesh, or over all devices where there is none, unless the factory says otherwise."""
+    mesh = xs.get_global_mesh() or xs.Mesh(numpy.arange(devices), (devices,), ("data",))
     for name, tensor in batch.items():
-        spec = step.batch[name].spec
-        if spec is None and (mesh is None or tensor.dim() == 0):
-            continue
-        if mesh is None:
-            raise UserError("the batch has partition specs, but shard set no global mesh (xs.set_global_mesh)")
-        xs.mark_sharding(tensor, mesh, spec or (mesh.axis_names[0], *[None] * (tensor.dim() - 1)))
-
+        if tensor.dim():
+            xs.mark_sharding(tensor, mesh, step.batch[name].spec or (mesh.axis_names[0], *[None] * (tensor.dim() - 1)))

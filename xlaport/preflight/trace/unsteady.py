@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from xlaport.preflight.trace.stablehlo import Operation, Program
+from xlaport.preflight.trace.stablehlo import Program
 
 SHOWN = 3
 
@@ -28,10 +28,10 @@ def cause(before: Graph, after: Graph, is_users: Callable[[str], bool]) -> str:
     if Counter(operation.name for operation in first) != Counter(operation.name for operation in second):
         lines = other_lines(before.program, after.program, is_users)
         return f"other operations run from step to step, {len(first)} and then {len(second)}{at(lines)}"
-    lines = changed_constants(before.program, after.program, is_users)
+    lines = changed_numbers(before.program, after.program, is_users)
     if lines is not None:
         return f"a Python number that changes is part of the graph, and each value is another program{at(lines)}"
-    return "the graphs differ in something else than shapes, operations and constants"
+    return "the same operations give other results"
 
 
 def at(lines: list[str]) -> str:
@@ -56,20 +56,10 @@ def other_lines(before: Program, after: Program, is_users: Callable[[str], bool]
     return [line for line, _ in more.most_common() if line]
 
 
-def changed_constants(before: Program, after: Program, is_users: Callable[[str], bool]) -> list[str] | None:
-    """Lines whose constants differ; None when no constant does."""
-    pairs = [
-        (first, second) for first, second in zip(constants(before), constants(after)) if value(first) != value(second)
-    ]
+def changed_numbers(before: Program, after: Program, is_users: Callable[[str], bool]) -> list[str] | None:
+    """Lines whose operations differ in a constant or an attribute; None when none does."""
+    pairs = [(first, second) for first, second in zip(before.operations, after.operations) if first.said != second.said]
     if not pairs:
         return None
     found = dict.fromkeys(after.line(second, is_users) for _, second in pairs)
     return [line for line in found if line]
-
-
-def constants(program: Program) -> list[Operation]:
-    return [operation for operation in program.operations if operation.name == "stablehlo.constant"]
-
-
-def value(operation: Operation) -> str:
-    return operation.said.partition("dense<")[2]
