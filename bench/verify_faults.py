@@ -123,14 +123,15 @@ SUBJECTS = (
             fault("state not carried over", ("state = tuple(s.detach() for s in state)", "state = model.init_state(args.batch_size)")),
             fault("targets shifted", ("source[start + 1:start + 1 + args.bptt]", "source[start:start + args.bptt]")),
         ),
+        ("--clip", "0.05"),
     ),
     Subject(
         "amp_classifier.py",
         "amp_classifier.py",
         (
             fault("momentum dropped", (", momentum=0.9", "")),
-            fault("batch norm in eval", ("    model.train()\n    while", "    model.train()\n    [m.eval() for m in model.modules() if isinstance(m, nn.BatchNorm2d)]\n    while")),
-            fault("shortcut left out", ("return F.relu(out + self.shortcut(x))", "return F.relu(out)"), where="layer1"),
+            fault("batch norm left out of one block", ("out = self.bn2(self.conv2(out))", "out = self.conv2(out)")),
+            fault("shortcut left out", ("return F.relu(out + self.shortcut(x))", "return F.relu(out)"), where="layer1.shortcut"),
             fault("gradients averaged twice", ("            scaler.scale(loss).backward()\n", "            scaler.scale(loss).backward()\n            [p.grad.div_(2) for p in model.parameters()]\n")),
         ),
     ),

@@ -178,7 +178,7 @@ def locked(port_rows: list[dict], own_rows: list[dict]) -> Locked:
 
 
 def row(at: int, gradient: float = 1e-7, update: float = 1e-6, each: tuple[float, ...] = (0.0, 0.0)) -> dict:
-    return {"kind": "lock", "at": at, "losses": at + 1, "names": ["a.weight", "b.weight"], "start": 0.0, "gradient": gradient, "update": update, "each": list(each), "missing": []}
+    return {"kind": "lock", "at": at, "losses": at + 1, "names": ["a.weight", "b.weight"], "start": 0.0, "gradient": gradient, "update": update, "gradient_size": 0.0, "update_size": 0.0, "each": list(each), "missing": []}
 
 
 def test_equal_steps_match_and_an_update_that_differs_does_not():
@@ -188,6 +188,15 @@ def test_equal_steps_match_and_an_update_that_differs_does_not():
     judged = verdict.judge_locked(other, verdict.step_deviations(other))
     assert (judged.verdict, judged.first) == (Verdict.DIVERGED, 1)
     assert "in its update" in judged.reasons[0]
+
+
+def test_a_wrong_factor_shows_where_rounding_is_wide():
+    mixed = run(records=({"kind": "carried", "counts": {"autocast (bfloat16)": 1}},))
+    rows = [[{**row(at, gradient=0.5), "gradient_size": size} for at in range(3)] for size in (0.5, 1e-3)]
+    found = Locked(mixed, (run(records=tuple(row(at, gradient=0.04) for at in range(3))),), run(device="xla", records=tuple(rows[0])))
+    assert verdict.judge_locked(found, verdict.step_deviations(found)).verdict is Verdict.DIVERGED
+    noisy = replace(found, port=run(device="xla", records=tuple({**line, "gradient": 0.05} for line in rows[1])))
+    assert verdict.judge_locked(noisy, verdict.step_deviations(noisy)).verdict is Verdict.MATCH
 
 
 def test_the_first_module_that_leaves_the_envelope_is_where_it_starts():

@@ -43,7 +43,7 @@ def remarks(found: Verification, pair: Pair) -> list[str]:
         lines.append(found.origin.told())
     if found.lockstep and found.judgement.verdict is not Verdict.MATCH:
         worst = max(found.lockstep, key=lambda row: row.ratio)
-        lines.append(f"lock-step: the largest difference of one step is {worst.ratio:.1f} times its envelope, in the {worst.what} of step {worst.at}")
+        lines.append(f"lock-step: the largest difference of one step is {worst.ratio:.1f} times its envelope, in the {worst.worst.name} of step {worst.at}")
     if found.mixed:
         lines.append("mixed precision: both sides compute in bfloat16, and the envelope holds a run of the original without")
     if found.carried:

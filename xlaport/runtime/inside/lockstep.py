@@ -110,12 +110,17 @@ class Companion:
             start=apart(led["before"], own["before"]),
             gradient=apart(led["gradients"], own["gradients"]),
             update=apart(*update),
+            gradient_size=abs(along(led["gradients"], own["gradients"]) - 1),
+            update_size=abs(along(*update) - 1),
             each=each(led["gradients"], own["gradients"]),
             missing=[i for i, (a, b) in enumerate(zip(led["gradients"], own["gradients"])) if (a is None) != (b is None)],
         )
 
     def compare_outputs(self, led: list, own: list) -> None:
-        for (name, kind, reference), (_, _, output) in zip(led, own):
+        for (name, kind, reference), (called, _, output) in zip(led, own):
+            if name != called:  # a module that only one side calls: from here on, nothing corresponds
+                self.session.record("output", name=name, type=kind, largest=float("inf"), mean=float("inf"))
+                return
             if reference.shape != output.shape:
                 self.session.record("output", name=name, type=kind, largest=float("inf"), mean=float("inf"))
                 continue
@@ -187,6 +192,13 @@ def apart(led: list[torch.Tensor | None], own: list[torch.Tensor | None]) -> flo
     size = total([a.float() for a, _ in pairs])
     difference = total([a.double() - b.double() for a, b in pairs])
     return difference / size if size else float(difference > 0)
+
+
+def along(led: list[torch.Tensor | None], own: list[torch.Tensor | None]) -> float:
+    """How long `own` is in the direction of `led`, as a multiple of it: rounding cancels here, a wrong factor does not."""
+    pairs = [(a.double(), b.double()) for a, b in zip(led, own) if a is not None and b is not None]
+    size = sum(a.pow(2).sum().item() for a, _ in pairs)
+    return sum((a * b).sum().item() for a, b in pairs) / size if size else 1.0
 
 
 def each(led: list[torch.Tensor | None], own: list[torch.Tensor | None]) -> list[float]:

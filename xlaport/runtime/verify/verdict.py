@@ -206,44 +206,59 @@ def ranges(steps: Sequence[Step]) -> list[float]:
 
 
 @dataclass(frozen=True)
-class StepDeviation:
-    """One step from one state: relative distance of gradients, of updates and of the losses between port and reference,
-    with the reference's own envelope of each (running maximum)."""
+class Measure:
+    """One number of one step, relative, and what it may be by the reference's own runs (running maximum)."""
 
-    at: int
-    gradient: float
-    update: float
-    loss: float
-    gradient_envelope: float
-    update_envelope: float
-    loss_envelope: float
-    start: float
+    name: str
+    value: float
+    envelope: float
 
     @property
     def ratio(self) -> float:
-        return max(self.gradient / self.gradient_envelope, self.update / self.update_envelope, self.loss / self.loss_envelope)
+        return self.value / self.envelope
+
+
+@dataclass(frozen=True)
+class StepDeviation:
+    """One step from one state. `start` is how far the states were apart that it was made from (0: given by the leader)."""
+
+    at: int
+    start: float
+    measures: tuple[Measure, ...]
 
     @property
-    def what(self) -> str:
-        shares = {"loss": self.loss / self.loss_envelope, "gradients": self.gradient / self.gradient_envelope, "update": self.update / self.update_envelope}
-        return next(name for name, ratio in shares.items() if ratio == max(shares.values()))
+    def worst(self) -> Measure:
+        return max(self.measures, key=lambda measure: measure.ratio)
+
+    @property
+    def ratio(self) -> float:
+        return self.worst.ratio
+
+
+MEASURES = {
+    "gradient": ("gradients", GRADIENT_FLOOR),
+    "gradient_size": ("size of the gradients", GRADIENT_FLOOR),
+    "update": ("update", UPDATE_FLOOR),
+    "update_size": ("size of the update", UPDATE_FLOOR),
+}
+"""What followers record -> its name, and what float32 alone explains."""
 
 
 def step_deviations(locked: Locked) -> list[StepDeviation]:
     mixed = autocasts(locked.led)
-    rows = locked.port.ran.of_kind("lock")
     own = [follower.ran.of_kind("lock") for follower in locked.own]
     losses = compare("loss", locked.led.losses, locked.port.losses, [follower.losses for follower in locked.own])
-    found, widest = [], {"gradient": BFLOAT16 if mixed else GRADIENT_FLOOR, "update": BFLOAT16 if mixed else UPDATE_FLOOR, "loss": BFLOAT16 if mixed else ROUNDING}
-    told = 0
-    for at, row in enumerate(rows):
-        for name in ("gradient", "update"):
+    widest = {name: BFLOAT16 if mixed else floor for name, (_, floor) in MEASURES.items()}
+    found, told, loss_envelope = [], 0, BFLOAT16 if mixed else ROUNDING
+    for at, row in enumerate(locked.port.ran.of_kind("lock")):
+        for name in MEASURES:
             widest[name] = max([widest[name], *(lines[at][name] for lines in own if at < len(lines))])
         new = range(told, min(row["losses"], len(losses.deviation)))
         told = row["losses"]
-        widest["loss"] = max([widest["loss"], *(losses.envelope[i] for i in new)])
-        loss = max((losses.deviation[i] for i in new), default=0.0)
-        found.append(StepDeviation(at, row["gradient"], row["update"], loss, widest["gradient"], widest["update"], widest["loss"], row["start"]))
+        loss_envelope = max([loss_envelope, *(losses.envelope[i] for i in new)])
+        loss = Measure("loss", max((losses.deviation[i] for i in new), default=0.0), loss_envelope)
+        measures = [Measure(said, row[name], widest[name]) for name, (said, _) in MEASURES.items()]
+        found.append(StepDeviation(at, row["start"], (loss, *measures)))
     return found
 
 
@@ -263,7 +278,7 @@ def judge_locked(locked: Locked, deviations: Sequence[StepDeviation]) -> Judgeme
         return Judgement(Verdict.MATCH, (f"each of {len(deviations)} steps, made from the same state, is equal within {max(worst.ratio, 0.0):.1f} times the envelope of one step",))
     bad = next(row for row in deviations if row.ratio > LOCKED_MATCHES)
     verdict = Verdict.DRIFT if worst.ratio <= LOCKED_DRIFTS else Verdict.DIVERGED
-    return Judgement(verdict, (f"made from the same state, step {bad.at} differs in its {bad.what}: {bad.ratio:.0f} times the envelope",), bad.at)
+    return Judgement(verdict, (f"made from the same state, step {bad.at} differs in its {bad.worst.name}: {bad.ratio:.0f} times the envelope",), bad.at)
 
 
 # -- how the port runs
