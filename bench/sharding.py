@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -38,12 +39,13 @@ WAYS = {
     "shards, bf16, 4": (4, {"wrap": {"mixed_precision": "bf16"}}),
 }
 KILLS = 20
-KILL_STEPS = 40
+KILL_STEPS = 24
 LONGEST_WAIT = 2.0
 """Seconds from the first step of a process to its end by SIGKILL, at most."""
 
 
-def losses(families: list[str]) -> str:
+def losses(families: list[str]) -> Iterator[str]:
+    """The table, each time a family is done."""
     rows = []
     for family in families:
         base = {"family": family, "steps": STEPS}
@@ -61,9 +63,9 @@ def losses(families: list[str]) -> str:
                 f"{sharded['changed']}/{sharded['parameters']}", f"{sharded['whole']:,}", " ".join(f"{size:,}" for size in held), f"{sharded['planned']:,}",
             ))
             print(rows[-1], flush=True)
-    return results_doc.table(
-        ("family", "how, devices", "largest relative difference", "losses", "parameters changed", "bytes of the model", "bytes of each device", "planned"), rows,
-    )
+        yield results_doc.table(
+            ("family", "how, devices", "largest relative difference", "losses", "parameters changed", "bytes of the model", "bytes of each device", "planned"), rows,
+        )
 
 
 def adapted(family: str, options: dict) -> dict:
@@ -74,7 +76,7 @@ def adapted(family: str, options: dict) -> dict:
     return {**options, **({"mesh": mesh} if mesh else {})}
 
 
-def programs() -> str:
+def programs() -> Iterator[str]:
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         for name in ("gpt", "vit"):
@@ -87,10 +89,10 @@ def programs() -> str:
             same = "identical bytes" if texts["ours"] == texts["theirs"] else "different"
             rows.append((name, len(texts["ours"]), texts["ours"][-1].count("\n"), same, ", ".join(f"{count} {kind}" for kind, count in sorted(found.items()))))
             print(rows[-1], flush=True)
-    return results_doc.table(("model", "programs", "lines of the step", "compared with the class by hand", "collectives of the step"), rows)
+    yield results_doc.table(("model", "programs", "lines of the step", "compared with the class by hand", "collectives of the step"), rows)
 
 
-def kills() -> str:
+def kills() -> Iterator[str]:
     chance = random.Random(0)
     folder = Path(tempfile.mkdtemp())
     try:
@@ -114,7 +116,7 @@ def kills() -> str:
         wrong += sum(wanted.get(step) != value for step, value in last.items())
     finally:
         shutil.rmtree(folder)
-    return (
+    yield (
         f"{KILLS} kills (SIGKILL, up to {LONGEST_WAIT:g} s after a process's first line), every other process saving asynchronously; resumed from steps "
         f"{', '.join(resumed)}. {unfinished} kills left an unfinished save behind. Steps compared with the undisturbed run, losses and random numbers to the last bit: {compared}; different: {wrong}."
     )
@@ -128,10 +130,10 @@ def main() -> None:
     options = parser.parse_args()
     titles = {"losses": "Sharded training against one device", "programs": "The program of the wrap", "kills": "Killed and resumed"}
     for part in options.only:
-        body = losses(options.families) if part == "losses" else {"programs": programs, "kills": kills}[part]()
-        text = f"## {titles[part]}\n\n`python bench/sharding.py --only {part}`, torch_xla 2.9 on virtual devices of XLA:CPU.\n\n{body}"
-        if options.update_results:
-            results_doc.replace_section(f"sharding-{part}", text)
+        for body in {"losses": lambda: losses(options.families), "programs": programs, "kills": kills}[part]():
+            text = f"## {titles[part]}\n\n`python bench/sharding.py --only {part}`, torch_xla 2.9 on virtual devices of XLA:CPU.\n\n{body}"
+            if options.update_results:
+                results_doc.replace_section(f"sharding-{part}", text)
         print(text)
 
 

@@ -2,6 +2,7 @@
 
 import ast
 
+from xlaport.analysis import collectives
 from xlaport.ruleset.api import Context, Kind, Mode, syntax
 
 DROPPED_METHODS = frozenset(
@@ -12,13 +13,19 @@ STATE_CALLS = (
     "torch.distributed.fsdp.FullyShardedDataParallel.set_state_dict_type",
     "torch.distributed.fsdp.FullyShardedDataParallel.state_dict_type",
 )
-LEFT = (
-    "torch.distributed.checkpoint.state_dict.get_model_state_dict", "torch.distributed.checkpoint.state_dict.set_model_state_dict",
-    "torch.distributed.checkpoint.state_dict.get_optimizer_state_dict", "torch.distributed.checkpoint.state_dict.set_optimizer_state_dict",
-    "torch.distributed.tensor.distribute_tensor", "torch.distributed.device_mesh.init_device_mesh",
-    "torch.distributed.fsdp.FullyShardedDataParallel.full_optim_state_dict", "torch.distributed.fsdp.FullyShardedDataParallel.optim_state_dict",
-    "torch.distributed.fsdp.FullyShardedDataParallel.shard_full_optim_state_dict", "torch.distributed.fsdp.FullyShardedDataParallel.optim_state_dict_to_load",
-)
+FSDP1 = "torch.distributed.fsdp.FullyShardedDataParallel."
+WHOLE_STATES = {
+    "torch.distributed.checkpoint.state_dict.get_model_state_dict": ("{0}.state_dict()", ("model",)),
+    "torch.distributed.checkpoint.state_dict.set_model_state_dict": ("{0}.load_state_dict({1})", ("model", "model_state_dict")),
+    "torch.distributed.checkpoint.state_dict.get_optimizer_state_dict": ("{1}.state_dict()", ("model", "optimizers")),
+    "torch.distributed.checkpoint.state_dict.set_optimizer_state_dict": ("{1}.load_state_dict({2})", ("model", "optimizers", "optim_state_dict")),
+    FSDP1 + "optim_state_dict": ("{1}.state_dict()", ("model", "optim")),
+    FSDP1 + "full_optim_state_dict": ("{1}.state_dict()", ("model", "optim")),
+    FSDP1 + "optim_state_dict_to_load": ("{2}", ("model", "optim", "optim_state_dict")),
+}
+"""What torch gathers and scatters for a checkpoint, as the state dict that holds whole values already; and the parameters used, in order."""
+
+LEFT = ("torch.distributed.tensor.distribute_tensor", "torch.distributed.device_mesh.init_device_mesh", FSDP1 + "shard_full_optim_state_dict")
 DEVICE_MESH = "torch.distributed.device_mesh.init_device_mesh"
 WRAPPERS = (
     "torch.distributed.fsdp.FullyShardedDataParallel", "torch.distributed.fsdp.fully_shard", "torch.distributed._composable.fsdp.fully_shard",
@@ -34,11 +41,29 @@ def check(context: Context):
     yield from assertions(context)
     for call in context.calls(*STATE_CALLS):
         yield context.finding(call, "state dicts hold whole tensors under SPMD", context.drop(call))
+    for call in context.calls(*WHOLE_STATES):
+        if not syntax.is_dead(call):
+            yield context.finding(call, "state dicts hold whole tensors under SPMD", whole_state(context, call))
     for call in context.calls(*LEFT):
         if context.refers(call.func, DEVICE_MESH) and is_for_wrappers(context, call):
             yield context.finding(call, "the mesh of the annotations takes its place", context.remove(call.parent))
             continue
         yield context.finding(call, "made for torch's sharded tensors: under SPMD a state dict holds whole values; save it with xm.save")
+
+
+def whole_state(context: Context, call: ast.Call):
+    """None where an argument that is needed is not written out."""
+    name = next(name for name in context.names.qualified(call.func) if name in WHOLE_STATES)
+    template, parameters = WHOLE_STATES[name]
+    used = {index: parameter for index, parameter in enumerate(parameters) if "{%d}" % index in template}
+    holes = {}
+    for index, parameter in used.items():
+        given = collectives.argument(call, parameter, index)
+        if given is None or isinstance(given, (ast.List, ast.Tuple)):
+            return None
+        holes[parameter] = given
+        template = template.replace("{%d}" % index, "{" + parameter + "}")
+    return context.replace(call, template, **holes)
 
 
 def is_for_wrappers(context: Context, call: ast.Call) -> bool:

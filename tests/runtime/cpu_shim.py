@@ -101,11 +101,14 @@ def redirect_load() -> None:
 
 
 def redirect_distributed() -> None:
-    """gloo for nccl; DistributedDataParallel without device numbers."""
+    """gloo for nccl; wrappers without device numbers, meshes of the CPU, sums in place of averages (gloo has none)."""
     import torch.distributed as dist
+    import torch.distributed.device_mesh as device_mesh
+    import torch.distributed.fsdp as fsdp
     from torch.nn.parallel import DistributedDataParallel
 
-    start, wrap = dist.init_process_group, DistributedDataParallel.__init__
+    start, wrap, shard = dist.init_process_group, DistributedDataParallel.__init__, fsdp.FullyShardedDataParallel.__init__
+    make_mesh, reduce = device_mesh.init_device_mesh, dist.all_reduce
 
     def start_gloo(backend=None, *args, device_id=None, **kwargs):
         return start("gloo", *args, **kwargs)
@@ -113,4 +116,23 @@ def redirect_distributed() -> None:
     def wrap_on_cpu(self, module, device_ids=None, output_device=None, *args, **kwargs):
         wrap(self, module, *args, **kwargs)
 
+    def shard_on_cpu(self, module, *args, device_id=None, **kwargs):
+        shard(self, module, *args, device_id=torch.device("cpu"), **kwargs)
+
+    def make_mesh_of_cpus(device_type, *args, **kwargs):
+        torch.cuda.is_available = constant(False)  # with CUDA there, a mesh over gloo makes a group of nccl as well
+        try:
+            return make_mesh(on_cpu(device_type), *args, **kwargs)
+        finally:
+            torch.cuda.is_available = constant(True)
+
+    def reduce_by_sum(tensor, op=dist.ReduceOp.SUM, *args, **kwargs):
+        if op != dist.ReduceOp.AVG:
+            return reduce(tensor, op, *args, **kwargs)
+        work = reduce(tensor, dist.ReduceOp.SUM, *args, **kwargs)
+        tensor.div_(dist.get_world_size())
+        return work
+
     dist.init_process_group, DistributedDataParallel.__init__ = start_gloo, wrap_on_cpu
+    fsdp.FullyShardedDataParallel.__init__ = shard_on_cpu
+    device_mesh.init_device_mesh, dist.all_reduce = make_mesh_of_cpus, reduce_by_sum

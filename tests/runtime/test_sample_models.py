@@ -37,7 +37,7 @@ class Sample:
     `rtol` bounds the scaled deviation of the losses that `.backward()` saw, for the reason in `why`; `compared` says
     which of them (all, or the first few where numbers drawn on the device come in); `bf16`, that autocast should show
     in them. Nothing is compiled after the update of step `warm_up`: by then XLA has seen the states an optimizer starts
-    and goes on with, and the first evaluation.
+    and goes on with, and the first evaluation. `devices` of XLA drive the port of a sharded program.
     """
 
     name: str
@@ -45,6 +45,7 @@ class Sample:
     args: tuple[str, ...] = ()
     cpu_args: tuple[str, ...] = ()
     cpu_shim: bool = False
+    devices: int = 1
     env: Callable[[], Mapping[str, str]] = dict
     rtol: float = 2e-4
     why: str = "float32 sums in another order, over 20 steps"
@@ -101,6 +102,8 @@ MODELS = [
         "imagenet_ddp", "main.py", ("--multiprocessing-distributed", "--seed", "1"), cpu_shim=True, warm_up=EVALUATED,
         rtol=1e-3, why="momentum and batch norm: the CPU run moves by 1e-4 when weights are perturbed by 1e-7",
     ),
+    Sample("gpt_fsdp1.py", cpu_shim=True, env=rendezvous, devices=4),
+    Sample("gpt_fsdp2.py", cpu_shim=True, env=rendezvous, devices=4),
     Sample("packed_lstm.py", cpu_shim=True),
     Sample(
         "segmentation", "train.py", warm_up=EVALUATED,
@@ -108,6 +111,7 @@ MODELS = [
     ),
     Sample("siamese.py"),
     Sample("style_transfer.py"),
+    Sample("vit_ddp.py", cpu_shim=True, env=rendezvous, warm_up=EVALUATED),
     Sample("vae.py", rtol=3e-2, why=NOISE, warm_up=EVALUATED),
 ]
 
@@ -133,7 +137,7 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     original = sample.path if sample.path.is_dir() else sample.path.parent
     with ThreadPoolExecutor() as pool:
         cpu = pool.submit(run, sample, original, sample.cpu_args, work / "cpu", {}, sample.cpu_shim)
-        xla = pool.submit(run, sample, work / "port", (), work / "xla", XLA_CPU)
+        xla = pool.submit(run, sample, work / "port", (), work / "xla", {**XLA_CPU, "CPU_NUM_DEVICES": str(sample.devices)})
         yield Pair(sample, cpu.result(), xla.result())
 
 

@@ -54,7 +54,7 @@ class Watch:
             "imported_torch_xla": "torch_xla" in sys.modules,
             "steps": max(self.steps.values(), default=0),
             "compilations": self.compilations,
-            "executions": metric("ExecuteTime"),
+            "executions": metric("ExecuteTime") + metric("ExecuteReplicatedTime"),  # the latter in SPMD
             "fallbacks": fallbacks(),
             "loss_devices": sorted({loss.device.type for loss in self.losses}),
             "parameter_devices": sorted({parameter.device.type for parameter, _ in self.first.values()}),
@@ -67,7 +67,12 @@ class Watch:
 
 
 def changed(parameter: torch.Tensor, before: torch.Tensor) -> bool:
-    return not torch.equal(parameter.detach().cpu(), before.cpu())
+    return not torch.equal(own_part(parameter).detach().cpu(), own_part(before).cpu())
+
+
+def own_part(tensor: torch.Tensor) -> torch.Tensor:
+    """Of a DTensor what this process holds: comparing two would ask process groups that have ended."""
+    return getattr(tensor, "_local_tensor", tensor)
 
 
 def unscaled(loss: torch.Tensor, scale: torch.Tensor | None) -> float:
