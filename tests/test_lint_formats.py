@@ -38,10 +38,11 @@ def test_json_has_exactly_the_fields_that_are_promised():
         "fix": {
             "applicability": "safe",
             "edits": [
-                {"line": 3, "column": 1, "end_line": 3, "end_column": 5, "content": "y"},
-                {"line": 4, "column": 2, "end_line": 5, "end_column": 1, "content": ""},
+                {"line": 3, "column": 1, "end_line": 3, "end_column": 5, "content": "y", "cell": None},
+                {"line": 4, "column": 2, "end_line": 5, "end_column": 1, "content": "", "cell": None},
             ],
         },
+        "cell": None,
     }
     assert [item["fix"] for item in document["findings"][1:]] == [None, {"applicability": "required", "edits": []}]
 

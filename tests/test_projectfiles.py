@@ -70,7 +70,7 @@ def test_is_project_file(tmp_path, name):
     "name",
     [
         "README.md", "notes.txt", "poetry.lock", "package.json", "package-lock.json", "tsconfig.json", "tokenizer_config.json", "data.json",
-        ".pre-commit-config.yaml", "mkdocs.yml", "docker-compose.yml", "train.py", "model.ipynb", "config.ini",
+        ".pre-commit-config.yaml", "mkdocs.yml", "docker-compose.yml", "train.py", "config.ini",
     ],
 )
 def test_is_no_project_file(tmp_path, name):

@@ -18,6 +18,8 @@ class TextEdit:
     end_line: int
     end_column: int
     content: str
+    cell: int | None = None
+    """Of a notebook: lines count in its cell."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class Repair:
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """One finding at one place. `text` is its line, without indentation."""
+    """One finding at one place. `text` is its line, without indentation. In a notebook lines count in the cell of that number."""
 
     code: str
     name: str
@@ -46,6 +48,12 @@ class Diagnostic:
     message: str
     fix: Repair | None
     text: str
+    cell: int | None = None
+
+    @property
+    def place(self) -> str:
+        """`train.py:12:5`, or `train.ipynb:cell 3:12:5`."""
+        return f"{self.file}:cell {self.cell}:{self.line}:{self.column}" if self.cell else f"{self.file}:{self.line}:{self.column}"
 
     @property
     def fails(self) -> bool:

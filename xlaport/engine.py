@@ -18,7 +18,7 @@ from xlaport.findings import Danger, Effect, Finding, Grade, Location, Severity
 from xlaport.ruleset import load, match
 from xlaport.ruleset.api import Context
 from xlaport.ruleset.schema import Rule
-from xlaport.source import SourceFile, lines_of
+from xlaport.source import Broken, SourceFile, is_python, lines_of
 
 MAX_PASSES = 10
 """Edits enable edits (an import becomes unused): two passes are usual, three the most seen in 56 repositories."""
@@ -57,7 +57,7 @@ class Held:
 
 @dataclass(frozen=True)
 class FileChange:
-    """One Python file after the passes. `before is after` when nothing changed."""
+    """One Python file or notebook after the passes. `before is after` when nothing changed."""
 
     before: SourceFile
     after: SourceFile
@@ -143,6 +143,7 @@ def unsilenced(
     for rule in rules.checks:
         if rule.match.pattern is None or project.says(path, rule.match.pattern):
             found.extend(guarded(rule.check(context_for(rule)), source.name, rule.code))
+    found.extend(unparsable(source.name, part) for part in source.broken)
     named = list(guarded(residue.findings(module, found), source.name, residue.UNKNOWN_CODE))
     found.extend(finding for finding in named if settings.selects(finding.code))
     return sorted(dict.fromkeys(found), key=lambda finding: finding.sort_key)
@@ -157,7 +158,7 @@ def contexts(project: Project, path: Path, settings: Settings) -> Callable[[Rule
 def steps(project: Project, settings: Settings) -> list[Finding]:
     """What will cost the steps of a program time: where they wait for the device, compile again or run on the host."""
     with collector_paused():
-        return [finding for path in sorted(project.sources) if path.suffix == ".py" for finding in steps_of(project, path, settings)]
+        return [finding for path in sorted(project.sources) if is_python(path) for finding in steps_of(project, path, settings)]
 
 
 def steps_of(project: Project, path: Path, settings: Settings) -> list[Finding]:
@@ -169,14 +170,14 @@ def steps_of(project: Project, path: Path, settings: Settings) -> list[Finding]:
         found = list(guarded(match.matched_events(ruleset(settings.target, settings.source), contexts(project, path, settings)), source.name, "rules for events"))
     except Unparsable:
         return []  # the run has said so
-    return [f for f in found if COSTS.intersection(f.effects) and not silenced.silence(f.code, f.location.line, f.location.line)]
+    return [f.located(source) for f in found if COSTS.intersection(f.effects) and not silenced.silence(f.code, f.location.line, f.location.line)]
 
 
 def is_worth_parsing(source: SourceFile, rules: match.Index | None = None) -> bool:
     """May a rule find something? A rule of the user's own may speak of anything."""
     if rules is not None and rules.has_own:
         return True
-    lower = source.raw.lower()
+    lower = source.code.lower()
     return any(word in lower for word in WORTH_PARSING)
 
 
@@ -197,7 +198,7 @@ RAISE_RULE_ERRORS = False
 """Set by the tests, which want the traceback."""
 
 
-def unparsable(name: str, error: Unparsable) -> Finding:
+def unparsable(name: str, error: Unparsable | Broken) -> Finding:
     place = Location(error.line, error.column, error.line, error.column)
     return tool_finding(SYNTAX_CODE, SYNTAX_NAME, name, place, f"cannot be parsed: {error}")
 
@@ -215,7 +216,7 @@ def migrate(
     lint: bool = False,
 ) -> dict[Path, FileChange]:
     """Apply the selected edits to every Python file in memory (or to `only` these), to a fixpoint. Nothing is written."""
-    paths = [path for path in project.sources if path.suffix == ".py"] if only is None else list(only)
+    paths = [path for path in project.sources if is_python(path)] if only is None else list(only)
     changes = {path: FileChange(project.sources[path], project.sources[path]) for path in paths}
 
     def look(path: Path) -> list[Finding]:
@@ -247,13 +248,13 @@ def one_pass(
         project.make_room(change.after.path)
     try:
         text, done = rewritten(change.after, chosen, selection.settings)
+        after = change.after.with_text(text) if done else change.after
     except NotRewritable as error:
         return left_alone(project, change, str(error), selection, because, look)
     change = replace(change, remaining=tuple(f for f in found if f not in done), held=held)
     if not done:
         return change
     moved = moved_to_original(change.before.text, change.after.text, done)
-    after = change.after.with_text(text)
     project.replace(after)
     return replace(change, after=after, applied=change.applied + moved)
 
@@ -312,7 +313,7 @@ def waiting_programs(found: dict[Path, list[Finding]], selection: Selection, pro
     for path, findings in found.items():
         for finding in findings:
             if finding.fix and finding.fix.group and not selection.allows(finding):
-                blocked.setdefault(path, f"{finding.code} at {finding.path}:{finding.location.line} was not selected")
+                blocked.setdefault(path, f"{finding.code} at {finding.path}:{finding.located(project.sources[path]).location.shown} was not selected")
     if not blocked:
         return {}
     reasons = {path: next((blocked[other] for other in project.program(path) if other in blocked), "") for path in found}

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from xlaport.rewrite.ops import Op
+from xlaport.source import Cell, SourceFile
 
 
 class Severity(str, Enum):
@@ -93,6 +94,13 @@ class Location:
     column: int
     end_line: int
     end_column: int
+    cell: Cell | None = None
+    """Of a finding in a notebook, once it is reported: lines count in the text of all cells until then."""
+
+    @property
+    def shown(self) -> str:
+        """The line for people: `12`, or `cell 3:12`."""
+        return f"cell {self.cell.number}:{self.line - self.cell.above}" if self.cell else str(self.line)
 
 
 @dataclass(frozen=True)
@@ -118,6 +126,11 @@ class Finding:
     @property
     def grade(self) -> Grade:
         return self.fix.grade if self.fix else Grade.MANUAL
+
+    def located(self, source: SourceFile) -> Finding:
+        """The finding with its cell, where the file it was made in is a notebook."""
+        cell = source.cell_at(self.location.line)
+        return replace(self, location=replace(self.location, cell=cell)) if cell else self
 
     @property
     def sort_key(self) -> tuple:

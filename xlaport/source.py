@@ -11,10 +11,44 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 
 BOM = b"\xef\xbb\xbf"
+PYTHON = frozenset({".py", ".ipynb"})
+"""Suffixes of what the rules read: Python files, and notebooks, whose cells are one text (`xlaport.notebook`)."""
+
+
+def is_python(path: Path) -> bool:
+    return path.suffix in PYTHON
 
 
 class Undecodable(Exception):
-    """The bytes are not text in the encoding the file declares."""
+    """The bytes are not text in the encoding the file declares, or not what its name promises."""
+
+
+class OtherLanguage(Undecodable):
+    """A notebook whose cells are not Python: there is nothing to look at, and nothing wrong."""
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A cell that does not parse, and is opaque in the text of its notebook. Lines count from 1 in that text, columns in its line."""
+
+    line: int
+    column: int
+    message: str
+
+    def __str__(self) -> str:
+        return self.message
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Number of a cell of a notebook, counted from 1 with those that hold no code; lines of the notebook's text above it.
+
+    `left`: characters that each of its lines has before those of the text.
+    """
+
+    number: int
+    above: int
+    left: int = 0
 
 
 @dataclass(frozen=True)
@@ -36,6 +70,38 @@ class SourceFile:
     def text(self) -> str:
         """Without BOM, and with every newline as it is in the file."""
         return decoded(self.raw[len(BOM):] if self.has_bom else self.raw, self.encoding)
+
+    @property
+    def code(self) -> bytes:
+        """The text as bytes, for questions about the words in it."""
+        return self.raw
+
+    @property
+    def broken(self) -> tuple[Broken, ...]:
+        """Parts that do not parse, beside others that do."""
+        return ()
+
+    @property
+    def shown(self) -> str:
+        """The text as its author knows it, line for line as in `text`."""
+        return self.text
+
+    def line_text(self, number: int) -> str:
+        """A line as reports quote it; empty beyond the end."""
+        return self.lines[number - 1].strip() if number <= len(self.lines) else ""
+
+    def cell_at(self, line: int) -> Cell | None:
+        """The cell of a notebook that holds a line of the text."""
+        return None
+
+    def divided(self, text: str) -> tuple[tuple[int | None, str], ...]:
+        """What reports take for one text each, in `text` or an edited form of it: the whole, or each cell with its number."""
+        return ((None, text),)
+
+    @property
+    def documents(self) -> tuple[tuple[str, bytes], ...]:
+        """What a diff compares: (what is added to the file's name, content)."""
+        return (("", self.raw),)
 
     @classmethod
     def from_bytes(cls, path: Path, name: str, raw: bytes) -> SourceFile:

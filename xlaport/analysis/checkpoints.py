@@ -11,6 +11,7 @@ from xlaport.analysis.facts import FUNCTIONS, enclosing
 from xlaport.analysis.names import Binding
 from xlaport.analysis.project import Module, Project, speaks_of_device
 from xlaport.analysis.values import Kind, argument_for, constant, default_of, guess_by_name, last_name
+from xlaport.source import is_python
 
 HOST_METHODS = frozenset({"cpu", "numpy", "tolist", "item"})
 STATE_NAME = re.compile(r"(^|_)(state|states|sd|ckpt|checkpoint|snapshot|weights|save_dict|state_dict|param|params)(_|\d|$)")
@@ -295,7 +296,7 @@ def keys_with_objects(module: Module, project: Project) -> set[str]:
     """Keys of dictionaries in which the program saves objects of classes beside its states."""
     found: set[str] = set()
     for path in project.program(module.source.path):
-        if path.suffix != ".py" or not project.mentions(path, SAVERS) or not project.mentions(path, STATES):
+        if not is_python(path) or not project.mentions(path, SAVERS) or not project.mentions(path, STATES):
             continue
         other = project.parsed(path)
         if other is None:

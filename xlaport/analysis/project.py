@@ -20,7 +20,7 @@ from xlaport.analysis.names import Names, absolute_module, bind, canonical
 from xlaport.analysis.text import exact_words, is_any_case, vocabulary, words_of
 from xlaport.analysis.values import TOO_DEEP, Inference, Values
 from xlaport.imports import imported_names, relative_to_absolute
-from xlaport.source import SourceFile
+from xlaport.source import SourceFile, is_python
 
 KEPT_TEXT = 2_400_000
 """Source characters whose trees stay in memory: about 70 bytes of nodes a character, so 170 MB."""
@@ -301,7 +301,7 @@ class Project:
         """For each file all those whose names it has through stars; and the mask of those that have stars of libraries."""
         edges, from_outside = [0] * len(self.files.paths), 0
         for number, path in enumerate(self.files.paths):
-            text = self.sources[path].text if path.suffix == ".py" else ""
+            text = self.sources[path].text if is_python(path) else ""
             for match in STAR_IMPORT.finditer(text) if STAR.search(text) else ():
                 found = self.find(relative_to_absolute(match[1], self.package(path)), path)
                 if found and not found[1]:
@@ -320,7 +320,7 @@ class Project:
     @cached_property
     def links(self) -> Links:
         """Imports of project files, read from the text without parsing."""
-        python = (source for path, source in self.sources.items() if path.suffix == ".py")
+        python = (source for path, source in self.sources.items() if is_python(path))
         return Links(self.files, {source.path: set(self._imported(source.path, source.text)) for source in python})
 
     def _imported(self, path: Path, text: str) -> Iterator[Path]:
@@ -360,7 +360,7 @@ class Project:
     @cached_property
     def _as_read(self) -> int:
         """Python files whose words are those that were read first."""
-        return self.files.mask(path for path in self.sources if path.suffix == ".py" and path not in self.edited)
+        return self.files.mask(path for path in self.sources if is_python(path) and path not in self.edited)
 
     def _having_words_of(self, pattern: re.Pattern[str]) -> tuple[int, bool]:
         """Files, as they were first read, that may match; and whether all of them do."""
@@ -394,7 +394,7 @@ class Project:
 
     @cached_property
     def _words(self) -> Words:
-        return Words(self.files, lambda path: vocabulary(self.sources[path].raw) if path.suffix == ".py" else ())
+        return Words(self.files, lambda path: vocabulary(self.sources[path].code) if is_python(path) else ())
 
     def with_word(self, *words: str, within: int = -1) -> list[Path]:
         """Python files whose text has one of these words, anywhere in it; of the files of the mask `within` only."""
@@ -431,7 +431,7 @@ class Project:
     def functions_with(self, pattern: re.Pattern[str]) -> frozenset[str]:
         """Names of functions of the project whose body's text matches, found without parsing; as first read, like links."""
         if pattern not in self._functions_with:
-            texts = (s.text for path, s in self.sources.items() if path.suffix == ".py" and self.mentions(path, pattern))
+            texts = (s.text for path, s in self.sources.items() if is_python(path) and self.mentions(path, pattern))
             self._functions_with[pattern] = frozenset(name for text in texts for name in functions_around(text, pattern))
         return self._functions_with[pattern]
 

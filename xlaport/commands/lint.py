@@ -124,8 +124,8 @@ def look(asked: Question) -> list[Diagnostic]:
     linter = linter_for(asked)
     found = check(linter, Project(asked.gathered.root, sources), looked_at(asked, sources), asked.options.jobs)
     if linter.settings.selects("XP001"):
-        found += [undecodable(baseline.shown(path), reason) for path, reason in unread.items()]
-    return sorted(found, key=lambda item: (item.file, item.line, item.column, item.code)) if unread else found
+        found += [undecodable(baseline.shown(path), error) for path, error in unread.items()]
+    return sorted(found, key=lambda item: (item.file, item.cell or 0, item.line, item.column, item.code)) if unread else found
 
 
 def looked_at(asked: Question, sources: Iterable[Path]) -> list[Path]:

@@ -7,10 +7,11 @@ import difflib
 import os
 import re
 import sys
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from xlaport import config, engine, files, projectfiles, residue, suppress
+from xlaport import config, engine, files, notebook, projectfiles, residue, suppress
 from xlaport.analysis.project import Project
 from xlaport.engine import FileChange, Selection
 from xlaport.errors import UserError, one_line
@@ -18,7 +19,7 @@ from xlaport.findings import Finding, Grade
 from xlaport.projectfiles import is_project_file
 from xlaport.reports import terminal
 from xlaport.reports.model import FileOutcome, Report, Status
-from xlaport.source import SourceFile, Undecodable
+from xlaport.source import OtherLanguage, SourceFile, Undecodable, is_python
 from xlaport.targets import PROFILES, SOURCES
 
 PLAIN = frozenset({Grade.SAFE, Grade.REQUIRED})
@@ -52,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
     sources, unread = read_all(tree, settings)
     selection = Selection(settings, grades(options))
     project = Project(tree.root, sources)
-    python = [path for path in sources if path.suffix == ".py"]
+    python = [path for path in sources if is_python(path)]
     with terminal.progress(len(python)) as advance:
         changes = engine.migrate(project, selection, advance)
     changes = projectfiles.complete(changes, sources, selection)
@@ -60,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
     failed = write(options, tree, changes) if not (options.diff or options.check) else {}
     outcomes = with_failures(outcomes, failed)
     target = settings.profile
-    report = Report(tuple(outcomes), target.name, target.versions, target.requirements, notes=notes(outcomes, copied=bool(options.out)))
+    report = Report(tuple(outcomes), target.name, target.versions, target.requirements, notes=notes(outcomes, sources, copied=bool(options.out)))
     if options.report:
         write_report(options.report, report, project, settings)
     return show(options, report, changes)
@@ -105,21 +106,23 @@ def grades(options: argparse.Namespace) -> frozenset[Grade]:
 def read_all(tree: files.Tree, settings: config.Settings) -> tuple[dict[Path, SourceFile], list[FileOutcome]]:
     """Sources of the run, and outcomes of the files that could not be read."""
     sources: dict[Path, SourceFile] = {}
-    unread = [FileOutcome(name_of(path, tree), Status.SKIPPED, reason) for path, reason in tree.skipped if path.suffix == ".py" or os.path.isdir(path)]
+    unread = [FileOutcome(name_of(path, tree), Status.SKIPPED, reason) for path, reason in tree.skipped if is_python(path) or os.path.isdir(path)]
     unread += [FileOutcome(f"{name_of(path, tree)}/", Status.FAILED, f"cannot be listed: {reason}") for path, reason in tree.unreadable]
     for path in tree.files:
-        if path.suffix != ".py" and not is_project_file(path):
+        if not is_python(path) and not is_project_file(path):
             continue
         if settings.excludes(name_of(path, tree)):
             unread.append(FileOutcome(name_of(path, tree), Status.SKIPPED, "excluded by the settings"))
             continue
         try:
-            decoded = SourceFile.from_bytes if path.suffix == ".py" else SourceFile.from_any_bytes
+            decoded = notebook.read if is_python(path) else SourceFile.from_any_bytes
             sources[path] = decoded(path, name_of(path, tree), path.read_bytes())
         except OSError as error:
             unread.append(FileOutcome(name_of(path, tree), Status.FAILED, f"cannot be read: {error.strerror.lower()}"))
+        except OtherLanguage as error:
+            unread.append(FileOutcome(name_of(path, tree), Status.SKIPPED, str(error)))
         except Undecodable as error:
-            unread.append(FileOutcome(name_of(path, tree), Status.FAILED if path.suffix == ".py" else Status.SKIPPED, str(error)))
+            unread.append(FileOutcome(name_of(path, tree), Status.FAILED if is_python(path) else Status.SKIPPED, str(error)))
     return sources, unread
 
 
@@ -128,7 +131,7 @@ def name_of(path: Path, tree: files.Tree) -> str:
 
 
 def outcome(change: FileChange) -> FileOutcome:
-    unparsed = next((f for f in change.remaining if f.code == engine.SYNTAX_CODE), None)
+    unparsed = next((f for f in change.remaining if f.code == engine.SYNTAX_CODE), None) if not change.before.broken else None
     changed = change.after.raw != change.before.raw
     status, reason = (Status.CHANGED if changed else Status.CLEAN), ""
     if change.refused:
@@ -143,12 +146,12 @@ def outcome(change: FileChange) -> FileOutcome:
         name=change.before.name,
         status=status,
         reason=reason,
-        before=change.before.text,
-        after=change.after.text,
-        applied=change.applied,
-        manual=tuple(f for f in left if not is_kept_name(f) and f is not unparsed),
-        kept_names=tuple(f for f in left if is_kept_name(f)),
-        held=tuple((held.finding, held.because) for held in change.held),
+        before=change.before.shown,
+        after=change.after.shown,
+        applied=tuple(f.located(change.before) for f in change.applied),
+        manual=tuple(f.located(change.after) for f in left if not is_kept_name(f) and f is not unparsed),
+        kept_names=tuple(f.located(change.after) for f in left if is_kept_name(f)),
+        held=tuple((held.finding.located(change.after), held.because) for held in change.held),
     )
 
 
@@ -162,7 +165,7 @@ def with_failures(outcomes: list[FileOutcome], failed: dict[str, str]) -> list[F
 
 
 def is_silenced(source: SourceFile) -> bool:
-    read = suppress.read if source.path.suffix == ".py" else projectfiles.suppressions
+    read = suppress.read if is_python(source.path) else projectfiles.suppressions
     return read(source.text).skip_file
 
 
@@ -170,7 +173,7 @@ def is_kept_name(finding: Finding) -> bool:
     return finding.code == residue.KEPT_CODE
 
 
-def notes(outcomes: list[FileOutcome], copied: bool) -> tuple[str, ...]:
+def notes(outcomes: list[FileOutcome], sources: Mapping[Path, SourceFile], copied: bool) -> tuple[str, ...]:
     found = []
     held = [pair for item in outcomes for pair in item.held]
     if held:
@@ -178,9 +181,20 @@ def notes(outcomes: list[FileOutcome], copied: bool) -> tuple[str, ...]:
     submodules = [item.name for item in outcomes if item.reason.startswith(files.OTHER_REPOSITORY)]
     if submodules:
         found.append(f"git submodules were {'copied' if copied else 'left'} as they are, name their paths too to have them migrated: {', '.join(submodules)}")
+    found += hosted(sources.values())
     if not any(item.applied or item.manual or item.status is Status.FAILED for item in outcomes):
         found.append("no CUDA idiom found: is this the right folder?")
     return tuple(found)
+
+
+def hosted(sources: Iterable[SourceFile]) -> list[str]:
+    """What is to be chosen by hand where notebooks are run by a host of notebooks."""
+    found = [source for source in sources if isinstance(source, notebook.Notebook) and (source.host or source.wants_gpu)]
+    if not found:
+        return []
+    names = ", ".join(source.name for source in found[:3]) + (f" and {len(found) - 3} more" if len(found) > 3 else "")
+    asks = "; their metadata still ask for a GPU" if any(source.wants_gpu for source in found) else ""
+    return [f"written for Colab or Kaggle, choose a TPU there (Runtime > Change runtime type; Settings > Accelerator){asks}: {names}"]
 
 
 # -- output
@@ -254,10 +268,14 @@ def show(options: argparse.Namespace, report: Report, changes: dict[Path, FileCh
 
 
 def unified(change: FileChange) -> bytes:
-    """A patch `git apply` and `patch -p1` accept: in the file's own encoding, missing final newlines marked."""
-    before, after = (LINE.findall(source.raw) for source in (change.before, change.after))
-    name = os.fsencode(change.before.name.lstrip("/"))  # as git names a file by its whole path
-    lines = difflib.diff_bytes(difflib.unified_diff, before, after, b"a/" + name, b"b/" + name)
+    """A patch `git apply` and `patch -p1` accept: in the file's own encoding, missing final newlines marked. Of a notebook, its cells one by one."""
+    name = change.before.name.lstrip("/")  # as git names a file by its whole path
+    pairs = zip(change.before.documents, change.after.documents)
+    return b"".join(difference(os.fsencode(name + part), before, after) for (part, before), (_, after) in pairs)
+
+
+def difference(name: bytes, before: bytes, after: bytes) -> bytes:
+    lines = difflib.diff_bytes(difflib.unified_diff, LINE.findall(before), LINE.findall(after), b"a/" + name, b"b/" + name)
     return b"".join(line if line.endswith(b"\n") else line + b"\n\\ No newline at end of file\n" for line in lines)
 
 

@@ -15,11 +15,11 @@ from xlaport.analysis.build import Unparsable, parse
 from xlaport.analysis.project import Project
 from xlaport.config import Settings
 from xlaport.diagnostics import Diagnostic, Repair
-from xlaport.findings import Finding, Grade, Location
+from xlaport.findings import Confidence, Finding, Grade, Severity
 from xlaport.lint import edits, unused
 from xlaport.ruleset import load, match
 from xlaport.ruleset.schema import Rule
-from xlaport.source import SourceFile
+from xlaport.source import OtherLanguage, SourceFile, Undecodable
 
 WORTH_PROCESSES = 1_000_000
 """Characters of Python below which starting processes takes longer than it saves."""
@@ -75,7 +75,7 @@ class Linter:
             parse(source.text)
         except Unparsable as error:
             return [engine.unparsable(source.name, error)]
-        return []
+        return [engine.unparsable(source.name, part) for part in source.broken]
 
     def diagnostics(self, project: Project, path: Path) -> tuple[Diagnostic, ...]:
         source = project.sources[path]
@@ -86,19 +86,23 @@ class Linter:
 
 
 def diagnostic(source: SourceFile, finding: Finding, changes: dict[Finding, tuple]) -> Diagnostic:
-    place = finding.location
+    place, cell = finding.location, source.cell_at(finding.location.line)
+    above, left = (cell.above, cell.left) if cell else (0, 0)
     fix = Repair(applicability(finding), changes.get(finding, ())) if finding.fix else None
     return Diagnostic(
         finding.code, finding.name, finding.severity.value, tuple(effect.value for effect in finding.effects), finding.confidence.value,
-        finding.path, place.line, place.column, place.end_line, place.end_column, finding.message,
+        finding.path, place.line - above, place.column + left, place.end_line - above, place.end_column + left, finding.message,
         None if finding in changes and not changes[finding] else fix,
-        source.lines[place.line - 1].strip() if place.line <= len(source.lines) else "",
+        source.line_text(place.line), cell.number if cell else None,
     )
 
 
-def undecodable(name: str, reason: str) -> Diagnostic:
-    finding = engine.tool_finding(engine.SYNTAX_CODE, engine.SYNTAX_NAME, name, Location(1, 1, 1, 1), f"cannot be parsed: {reason}")
-    return Diagnostic(finding.code, finding.name, finding.severity.value, (), finding.confidence.value, name, 1, 1, 1, 1, finding.message, None, "")
+def undecodable(name: str, error: Undecodable) -> Diagnostic:
+    """A file without text to look at: an error, or a note where it is in another language."""
+    is_other = isinstance(error, OtherLanguage)
+    severity, message = (Severity.NOTE, f"not looked at: {error}") if is_other else (Severity.ERROR, f"cannot be parsed: {error}")
+    certain = Confidence.CERTAIN.value
+    return Diagnostic(engine.SYNTAX_CODE, engine.SYNTAX_NAME, severity.value, (), certain, name, 1, 1, 1, 1, message, None, "")
 
 
 def applicability(finding: Finding) -> str:
@@ -132,7 +136,7 @@ def check(linter: Linter, project: Project, paths: list[Path], jobs: int | None 
 
 
 def default_jobs(project: Project, paths: list[Path]) -> int:
-    size = sum(len(project.sources[path].raw) for path in paths)
+    size = sum(len(project.sources[path].code) for path in paths)
     return cpus() if size > WORTH_PROCESSES else 1
 
 
@@ -160,11 +164,11 @@ def in_processes(linter: Linter, project: Project, paths: list[Path], jobs: int)
 
 def chunks(project: Project, paths: list[Path], count: int) -> Iterator[list[Path]]:
     """Neighbouring files, about as much text in each piece."""
-    limit = sum(len(project.sources[path].raw) for path in paths) / count
+    limit = sum(len(project.sources[path].code) for path in paths) / count
     piece, size = [], 0
     for path in paths:
         piece.append(path)
-        size += len(project.sources[path].raw)
+        size += len(project.sources[path].code)
         if size >= limit:
             yield piece
             piece, size = [], 0

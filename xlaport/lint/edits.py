@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from xlaport import engine
 from xlaport.config import Settings
@@ -17,7 +18,13 @@ def edits_of(source: SourceFile, findings: list[Finding], settings: Settings) ->
     """For each finding the edits its fix makes when it is applied alone; none where it cannot be."""
     texts = dict(zip((f for f in findings if not is_textual(f)), after_each(source, findings, settings)))
     texts |= {f: spliced(source.text, [f]) for f in findings if is_textual(f)}
-    return [tuple(replacements(source.text, texts[f])) if texts.get(f) is not None else () for f in findings]
+    return [tuple(in_parts(source, texts[f])) if texts.get(f) is not None else () for f in findings]
+
+
+def in_parts(source: SourceFile, text: str) -> Iterator[TextEdit]:
+    """What turns a file into one with that text; in a notebook, cell by cell."""
+    for (cell, before), (_, after) in zip(source.divided(source.text), source.divided(text)):
+        yield from (replace(edit, cell=cell) for edit in replacements(before, after))
 
 
 def is_textual(finding: Finding) -> bool:

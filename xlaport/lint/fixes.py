@@ -26,7 +26,7 @@ class Choice(engine.Selection):
         if finding.fix is None or applicability(finding) not in self.grades:
             return False
         path = self.paths[finding.path]
-        text = self.project.sources[path].lines[finding.location.line - 1].strip()
+        text = self.project.sources[path].line_text(finding.location.line)
         return self.linter.reports(finding, path) and key_of(finding.path, finding.code, text) not in self.baseline
 
 

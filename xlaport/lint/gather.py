@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from xlaport import config, files
+from xlaport import config, files, notebook
 from xlaport.baseline import shown
 from xlaport.imports import read_imported
-from xlaport.source import SourceFile, Undecodable
+from xlaport.source import SourceFile, Undecodable, is_python
 
 CONTEXT = 24
 """Files read for what they say of the named ones: as many as the analysis consults for one file."""
@@ -29,33 +29,33 @@ class Gathered:
     notes: tuple[str, ...] = ()
     failures: tuple[str, ...] = ()
 
-    def decoded(self) -> tuple[dict[Path, SourceFile], dict[Path, str]]:
-        """Sources, those of the context among them, and why others are not text."""
+    def decoded(self) -> tuple[dict[Path, SourceFile], dict[Path, Undecodable]]:
+        """Sources, those of the context among them, and why others have no text."""
         sources, undecodable = {}, {}
         for path, raw in [*self.contents.items(), *self.context.items()]:
             try:
-                sources[path] = SourceFile.from_bytes(path, shown(path), raw)
+                sources[path] = notebook.read(path, shown(path), raw)
             except Undecodable as error:
-                undecodable |= {path: str(error)} if path in self.contents else {}
+                undecodable |= {path: error} if path in self.contents else {}
         return sources, undecodable
 
 
 def from_paths(paths: list[Path]) -> Gathered:
-    """Python files below folders, and files that are named whatever their suffix. Raises `UserError`."""
+    """Python files and notebooks below folders, and files that are named whatever their suffix. Raises `UserError`."""
     tree = files.find(paths)
     settings, base = settings_for(tree.root)
     named = {files.absolute(path) for path in paths}
     contents: dict[Path, bytes] = {}
     failures = [f"{shown(path)}: cannot be listed: {reason}" for path, reason in tree.unreadable]
     for path in tree.files:
-        if path.suffix != ".py" and path not in named or settings.excludes(path.relative_to(base).as_posix()):
+        if not is_python(path) and path not in named or settings.excludes(path.relative_to(base).as_posix()):
             continue
         try:
             contents[path] = path.read_bytes()
         except OSError as error:
             failures.append(f"{shown(path)}: cannot be read: {(error.strerror or str(error)).lower()}")
     root = project_root(base)
-    context = read_imported({path: raw for path, raw in contents.items() if path in named}, root, CONTEXT)
+    context = read_imported({path: notebook.code(path, raw) for path, raw in contents.items() if path in named}, root, CONTEXT)
     others = {path: raw for path, raw in context.items() if path not in contents}
     return Gathered(root, base, settings, contents, others, tuple(skipped(paths, tree)), tuple(failures))
 
@@ -81,7 +81,8 @@ def from_text(raw: bytes, name: Path) -> Gathered:
     settings, base = settings_for(path.parent)
     contents = {} if settings.excludes(path.relative_to(base).as_posix()) else {path: raw}
     root = project_root(base)
-    return Gathered(root, base, settings, contents, read_imported(contents, root, CONTEXT))
+    code = {path: notebook.code(path, raw) for path, raw in contents.items()}
+    return Gathered(root, base, settings, contents, read_imported(code, root, CONTEXT))
 
 
 def settings_for(root: Path) -> tuple[config.Settings, Path]:

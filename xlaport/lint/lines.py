@@ -41,7 +41,7 @@ def said(paths: list[Path]) -> Said:
         if path not in sources:
             continue
         try:
-            starts[path] = statement_starts(ast.parse(sources[path].raw))
+            starts[path] = statement_starts(ast.parse(sources[path].text))
         except (SyntaxError, ValueError):
             starts[path] = {}
         for found in linter.findings(project, path):

@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from xlaport import notebook
 from xlaport.engine import RESTLESS, FileChange, Selection, guarded, moved_to_original
 from xlaport.findings import Finding
 from xlaport.projectfiles import (
-    conda, dockerfile, json_values, pyproject, requirements, settings_keys, setup_cfg, setup_py, shell, toml_values, yaml_values,
+    conda, dockerfile, json_values, notebook_commands, pyproject, requirements, settings_keys, setup_cfg, setup_py, shell, toml_values, yaml_values,
 )
 from xlaport.projectfiles.belonging import of_other_frameworks
 from xlaport.projectfiles.malformed import Malformed
@@ -68,6 +69,8 @@ def checker_for(path: Path) -> Checker | None:
         return setup_cfg.check
     if name == "setup.py":
         return setup_py.check
+    if suffix == notebook.SUFFIX:
+        return notebook_commands.check
     if REQUIREMENTS.match(name) or suffix in {".txt", ".in"} and "requirements" in path.parts:
         return requirements.check
     if suffix in {".sh", ".bash", ".zsh", ".slurm", ".sbatch"}:
@@ -113,10 +116,11 @@ def migrate(source: SourceFile, selection: Selection) -> FileChange:
 
 
 def with_requirements(change: FileChange, selection: Selection) -> FileChange:
-    """A Python file after its rules; setup.py with the requirements in it migrated as well."""
-    if change.before.path.name != "setup.py" or change.refused:
+    """A Python file after its rules; the requirements in setup.py, and the commands in the cells of a notebook, migrated as well."""
+    is_notebook = isinstance(change.after, notebook.Notebook)
+    if change.before.path.name != "setup.py" and not is_notebook or change.refused:
         return change
-    more = migrate(change.after, selection)
+    more = migrate(change.after.as_written if is_notebook else change.after, selection)
     if more.refused:
         left = change.applied + moved_to_original(change.before.text, change.after.text, change.remaining + more.remaining)
         return FileChange(change.before, change.before, remaining=left, refused=more.refused)
@@ -124,7 +128,7 @@ def with_requirements(change: FileChange, selection: Selection) -> FileChange:
         return change
     return replace(
         change,
-        after=more.after,
+        after=replace(change.after, raw=more.after.raw),
         applied=change.applied + moved_to_original(change.before.text, change.after.text, more.applied),
         remaining=moved_to_original(more.after.text, change.after.text, change.remaining) + more.remaining,
     )

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from xlaport.source import SourceFile
+from xlaport.source import SourceFile, is_python
 
 TORCH = re.compile(
     rb"^[ \t]*(?:import|from)[ \t]+(?:torch\w*|pytorch_lightning|lightning|accelerate|transformers|diffusers|timm|fastai|trl|peft)\b", re.MULTILINE
@@ -20,17 +20,17 @@ def of_other_frameworks(sources: Mapping[Path, SourceFile]) -> set[Path]:
 
     Nearest: the code below the first folder, from the file's own upwards, that has code of any framework.
     """
-    if not any(name in source.raw for source in sources.values() for name in NAMES):
+    if not any(name in source.code for source in sources.values() for name in NAMES):
         return set()
     uses: dict[Path, set[str]] = {}
     for path, source in sources.items():
-        if path.suffix != ".py":
+        if not is_python(path):
             continue
-        kinds = {kind for kind, pattern in (("torch", TORCH), ("other", OTHERS)) if pattern.search(source.raw)}
+        kinds = {kind for kind, pattern in (("torch", TORCH), ("other", OTHERS)) if pattern.search(source.code)}
         if kinds:
             for folder in path.parents:
                 uses.setdefault(folder, set()).update(kinds)
-    return {path for path in sources if path.suffix != ".py" and nearest(path, uses) == {"other"}}
+    return {path for path in sources if not is_python(path) and nearest(path, uses) == {"other"}}
 
 
 def nearest(path: Path, uses: Mapping[Path, set[str]]) -> set[str]:

@@ -7,7 +7,9 @@ from collections import Counter
 
 from xlaport import opstatus
 from xlaport.analysis.project import Module, Project
+from xlaport.findings import Location
 from xlaport.reports.model import ApiUse
+from xlaport.source import is_python
 
 LOOKED_AT = ("torch.", "torchvision.ops.")
 LEFT_OUT = ("torch.cuda", "torch.distributed", "torch.utils", "torch.optim", "torch.backends", "torch.amp", "torch.autograd", "torch.jit", "torch.hub", "torch.multiprocessing", "torch.profiler", "torch.accelerator", "torch.device", "torch.load", "torch.save", "torch.compile")
@@ -19,11 +21,11 @@ def used(project: Project) -> tuple[ApiUse, ...]:
     counts: Counter[str] = Counter()
     first: dict[str, str] = {}
     for path, source in project.sources.items():
-        module = project.parsed(path) if path.suffix == ".py" and "torch" in source.text else None
+        module = project.parsed(path) if is_python(path) and "torch" in source.text else None
         if module is not None:
             for name, line in called(module):
                 counts[name] += 1
-                first.setdefault(name, f"{source.name}:{line}")
+                first.setdefault(name, f"{source.name}:{Location(line, 1, line, 1, source.cell_at(line)).shown}")
     uses = [use for name, count in counts.items() if (use := status_of(table, name, count, first[name])) is not None]
     return tuple(sorted(uses, key=lambda use: (use.status, -use.count, use.name)))
 

@@ -15,11 +15,12 @@ def lint(report: LintReport, out: TextIO) -> None:
 
 
 def annotation(found: Diagnostic) -> str:
-    properties = {"title": f"xlaport ({found.code})", "file": found.file, "line": found.line, "endLine": found.end_line}
-    if found.end_line == found.line:  # GitHub refuses columns of a range over several lines
+    first, last = (found.line, found.end_line) if not found.cell else (1, 1)  # lines of a cell are not those of the file
+    properties = {"title": f"xlaport ({found.code})", "file": found.file, "line": first, "endLine": last}
+    if found.end_line == found.line and not found.cell:  # GitHub refuses columns of a range over several lines
         properties |= {"col": found.column, "endColumn": found.end_column}
     listed = ",".join(f"{name}={in_property(str(value))}" for name, value in properties.items())
-    return f"::{LEVELS[found.severity]} {listed}::{in_message(f'{found.file}:{found.line}:{found.column}: {found.code} {found.message}')}"
+    return f"::{LEVELS[found.severity]} {listed}::{in_message(f'{found.place}: {found.code} {found.message}')}"
 
 
 def in_message(text: str) -> str:

@@ -33,7 +33,7 @@ def summary(report: LintReport) -> str:
 
 def row(found: Diagnostic) -> str:
     fix = FIXES[found.fix.applicability] if found.fix else ""
-    where = code_span(f"{found.file}:{found.line}:{found.column}")
+    where = code_span(found.place)
     return f"| {cell(where)} | {cell(found.message)} | {', '.join(found.effects)} | {found.code} {found.name} | {fix} |"
 
 

@@ -245,7 +245,7 @@ def rule_of(code: str) -> Rule | None:
 
 
 def place(finding: Finding) -> str:
-    return f"{finding.path}:{finding.location.line}"
+    return f"{finding.path}:{finding.location.shown}"
 
 
 def sentence(text: str) -> str:

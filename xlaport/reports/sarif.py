@@ -15,6 +15,8 @@ from xlaport.ruleset import load
 from xlaport.ruleset.schema import Rule
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+WHOLE = {"startLine": 1, "startColumn": 1, "endLine": 1, "endColumn": 1}
+"""Where a finding in a notebook is: lines and edits count in a cell, which SARIF has no word for."""
 
 
 def lint(report: LintReport, out: TextIO) -> None:
@@ -53,17 +55,17 @@ def descriptor(code: str, name: str, rule: Rule | None) -> dict:
 
 
 def result(found: Diagnostic, rule: int, seen: Counter[tuple]) -> dict:
-    where = {"artifactLocation": artifact(found), "region": region(found)}
+    where = {"artifactLocation": artifact(found), "region": region(found) if not found.cell else WHOLE}
     made = {
         "ruleId": found.code,
         "ruleIndex": rule,
         "level": found.severity,
-        "message": {"text": found.message},
+        "message": {"text": f"cell {found.cell}:{found.line}:{found.column}: {found.message}" if found.cell else found.message},
         "locations": [{"physicalLocation": where}],
         "partialFingerprints": {"lineAndCode/v1": fingerprint(found, seen)},
         "properties": {"effects": list(found.effects), "confidence": found.confidence},
     }
-    return made | ({"fixes": [fix(found)]} if found.fix and found.fix.edits else {})
+    return made | ({"fixes": [fix(found)]} if found.fix and found.fix.edits and not found.cell else {})
 
 
 def fingerprint(found: Diagnostic, seen: Counter[tuple]) -> str:

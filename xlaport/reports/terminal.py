@@ -80,7 +80,7 @@ def further_places(findings: list[Finding]) -> str:
 
 
 def place_of(finding: Finding) -> str:
-    return f"{finding.path}:{finding.location.line}"
+    return f"{finding.path}:{finding.location.shown}"
 
 
 def item(finding: Finding) -> str:
@@ -97,7 +97,7 @@ def lint(report: LintReport, out: TextIO) -> None:
 
 def finding_line(found: Diagnostic) -> str:
     fix = f" {FIXES[found.fix.applicability]}" if found.fix else ""
-    return f"{found.file}:{found.line}:{found.column}: {found.code} {found.message} [rule: xlaport rule {found.code}]{fix}"
+    return f"{found.place}: {found.code} {found.message} [rule: xlaport rule {found.code}]{fix}"
 
 
 def statistics(report: LintReport, out: TextIO) -> None:

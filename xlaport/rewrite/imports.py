@@ -24,7 +24,7 @@ def add(module: cst.Module, text: str, aliases: list[str], preludes: list[str], 
         return module
     config = module.config_for_parsing
     body = list(module.body)
-    at = place_of_imports(body)
+    at = place_of_imports(body, wanted)
     new = [line for code in codes for line in templates.statements(code, {}, config)]
     if at == 0 and body and new:
         new = hand_over_lead(new, body)
@@ -74,13 +74,16 @@ def is_present(text: str, code: str) -> bool:
     return code.strip().splitlines()[-1] in text
 
 
-def place_of_imports(body) -> int:
-    """Index after the last torch import of the leading imports, or after the last import there.
+def place_of_imports(body, wanted: list[str]) -> int:
+    """Index after the last torch import of the leading imports, or after the last import there; of those above the first use of `wanted`.
 
     Before the line where it goes on with other statements (`import torch; net.cuda()`), which may need the new imports.
     """
     last_import = last_torch = None
+    uses = re.compile(rf"\b(?:{'|'.join(map(re.escape, wanted))})\b") if wanted else None
     for index, line in enumerate(body):
+        if uses and not is_import(line) and not isinstance(line, (cst.FunctionDef, cst.ClassDef)) and uses.search(code_of(line)):
+            break
         if is_import(line):
             last_import = index
             if imports_torch(line):
@@ -103,8 +106,13 @@ def is_only_imports(line) -> bool:
 
 
 def imports_torch(line) -> bool:
-    code = cst.Module([]).code_for_node(line.with_changes(leading_lines=[])).strip()
+    code = code_of(line).strip()
     return code.startswith(("import torch", "from torch")) and not code.startswith(("import torchvision", "from torchvision"))
+
+
+def code_of(line) -> str:
+    """Without the comments above it."""
+    return cst.Module([]).code_for_node(line.with_changes(leading_lines=[]))
 
 
 def is_preamble(line) -> bool:
@@ -126,7 +134,7 @@ def add_preludes(body, codes: list[str], config):
     for index, line in enumerate(body):
         if is_import(line) or (index == 0 and is_docstring(line)):
             at = index + 1
-        elif not is_preamble(line) or USES_DEVICE.search(cst.Module([]).code_for_node(line.with_changes(leading_lines=[]))):
+        elif not is_preamble(line) or USES_DEVICE.search(code_of(line)):
             break
     lines = [line for code in codes for line in templates.statements(code, {}, config)]
     lines[0] = lines[0].with_changes(leading_lines=[cst.EmptyLine(indent=False), *lines[0].leading_lines])
