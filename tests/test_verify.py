@@ -184,10 +184,16 @@ def row(at: int, gradient: float = 1e-7, update: float = 1e-6, each: tuple[float
 def test_equal_steps_match_and_an_update_that_differs_does_not():
     same = locked([row(at) for at in range(3)], [row(at) for at in range(3)])
     assert verdict.judge_locked(same, verdict.step_deviations(same)).verdict is Verdict.MATCH
-    other = locked([row(0), row(1, update=1e-2), row(2)], [row(at) for at in range(3)])
+    other = locked([row(0), row(1, update=2e-2), row(2)], [row(at) for at in range(3)])
     judged = verdict.judge_locked(other, verdict.step_deviations(other))
     assert (judged.verdict, judged.first) == (Verdict.DIVERGED, 1)
     assert "in its update" in judged.reasons[0]
+
+
+def test_one_step_whose_gradients_differ_a_little_is_a_kink_and_several_are_a_fault():
+    for count, wanted in ((1, Verdict.MATCH), (3, Verdict.DIVERGED)):
+        found = locked([row(at, gradient=1e-3 if at < count else 1e-7) for at in range(20)], [row(at) for at in range(20)])
+        assert verdict.judge_locked(found, verdict.step_deviations(found)).verdict is wanted
 
 
 def test_a_wrong_factor_shows_where_rounding_is_wide():

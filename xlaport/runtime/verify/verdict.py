@@ -25,6 +25,9 @@ WIDE = 1e-4
 
 LOCKED_MATCHES = 5.0
 LOCKED_DRIFTS = 20.0
+SELDOM, KINK = 0.1, 1e-2
+"""What the kink of an activation explains: a tenth of the steps, and gradients that differ by 1 %. Seen on a public GAN:
+one step of 39, 1e-4 of the gradient of one layer."""
 GRADIENT_FLOOR, UPDATE_FLOOR = 2e-6, 5e-6
 """What float32 alone explains in one step, relative: the order of sums, and Adam's division by small gradients."""
 MOVED = 1e-5
@@ -276,9 +279,21 @@ def judge_locked(locked: Locked, deviations: Sequence[StepDeviation]) -> Judgeme
     worst = max(deviations, key=lambda row: row.ratio)
     if worst.ratio <= LOCKED_MATCHES:
         return Judgement(Verdict.MATCH, (f"each of {len(deviations)} steps, made from the same state, is equal within {max(worst.ratio, 0.0):.1f} times the envelope of one step",))
-    bad = next(row for row in deviations if row.ratio > LOCKED_MATCHES)
+    beyond = [row for row in deviations if row.ratio > LOCKED_MATCHES]
+    if kinks(beyond, len(deviations)):
+        steps = ", ".join(str(row.at) for row in beyond)
+        return Judgement(Verdict.MATCH, (f"{len(deviations) - len(beyond)} of {len(deviations)} steps, made from the same state, are equal within the envelope of one step; in step {steps} gradients differ by up to {max(row.worst.value for row in beyond):.0e}, as they do where a value lies at the kink of an activation",))
+    bad = beyond[0]
     verdict = Verdict.DRIFT if worst.ratio <= LOCKED_DRIFTS else Verdict.DIVERGED
     return Judgement(verdict, (f"made from the same state, step {bad.at} differs in its {bad.worst.name}: {bad.ratio:.0f} times the envelope",), bad.at)
+
+
+def kinks(beyond: Sequence[StepDeviation], steps: int) -> bool:
+    """Whether steps beyond the envelope are few and small, with equal losses: a value within rounding of zero takes the
+    other side of a ReLU in one of two programs, and changes a gradient for that step alone. A fault stays."""
+    if len(beyond) > max(1, steps * SELDOM):
+        return False
+    return all(measure.name != "loss" and measure.value < KINK for row in beyond for measure in row.measures if measure.ratio > LOCKED_MATCHES)
 
 
 # -- how the port runs
