@@ -255,9 +255,9 @@ def test_who_starts_the_processes(here, code, own):
     ],
 )
 def test_what_cannot_be_run_is_said_in_one_line(here, capsys, monkeypatch, arguments, message):
-    monkeypatch.setattr("xlaport.commands.run.has_package", lambda python, name: True)
+    monkeypatch.setattr("xlaport.commands.pythons.has_package", lambda python, name: True)
     if message is None:
-        monkeypatch.setattr("xlaport.commands.run.has_package", lambda python, name: False)
+        monkeypatch.setattr("xlaport.commands.pythons.has_package", lambda python, name: False)
         message = "/bin/true has no torch: pip install 'xlaport[xla]' there"
     assert cli.main(["run", "--device", "cpu", *arguments]) == 2
     told = capsys.readouterr()

@@ -3,13 +3,10 @@
 It knows nothing of where it is carried to. Functions named `refused_` must end with one clear line of their own.
 """
 
-import contextlib
-import functools
 import io
 import json
 import os
 import sys
-import tempfile
 import threading
 import traceback
 

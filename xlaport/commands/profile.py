@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from importlib import import_module
 from pathlib import Path
 
-from xlaport.commands.run import positive, python_of, seconds
+from xlaport.commands.numbers import positive, seconds
+from xlaport.commands.pythons import python_of
 from xlaport.errors import one_line
 from xlaport.lint import gather
 from xlaport.runtime import program as programs

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import shutil
-import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
 
 from xlaport.commands.numbers import positive, seconds
+from xlaport.commands.pythons import python_of
 from xlaport.errors import UserError, one_line
 from xlaport.runtime import program as programs
 from xlaport.runtime.job import LEFT_OUT, Job
@@ -51,22 +50,6 @@ def asked(options: argparse.Namespace) -> Program:
     script = Path(options.module) if options.module else programs.check(options.script)
     program = Program(script, tuple(options.program_arguments), python, is_module=options.module is not None)
     return program.on(options.replicas)
-
-
-def python_of(name: str, package: str) -> str:
-    """The Python a user names, as a path; raises UserError where there is none, or it has not the package."""
-    python = shutil.which(name)
-    if python is None:
-        raise UserError(f"--python {name}: no such program")
-    if not has_package(python, package):
-        raise UserError(f"{python} has no {package}: pip install 'xlaport[xla]' there, or name a Python that has it with --python")
-    return python
-
-
-def has_package(python: str, name: str) -> bool:
-    """Whether that Python finds a package; nothing is imported."""
-    look = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({name!r}) is None)"
-    return subprocess.run([python, "-c", look], stdin=subprocess.DEVNULL, capture_output=True).returncode == 0
 
 
 def status(ran: Ran) -> int:

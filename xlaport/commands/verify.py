@@ -9,6 +9,7 @@ from importlib import import_module
 from pathlib import Path
 
 from xlaport.commands.numbers import positive, seconds
+from xlaport.commands.pythons import python_of
 from xlaport.errors import UserError, one_line
 from xlaport.runtime import program
 from xlaport.runtime.program import Program
@@ -73,7 +74,8 @@ def pair_of(options: argparse.Namespace) -> Pair:
     folder = (options.folder or Path.cwd()).resolve()
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder")
-    made = [Program(script.resolve(), tuple(options.program_arguments), options.python, folder) for script in (original, port)]
+    python = python_of(options.python, "torch_xla")
+    made = [Program(script.resolve(), tuple(options.program_arguments), python, folder) for script in (original, port)]
     return Pair(made[0], made[1], options.steps, options.seed, options.rng == "host", options.limit, options.jobs, options.original is None, options.replicas)
 
 

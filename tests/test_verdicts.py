@@ -280,6 +280,7 @@ def test_a_match_whose_steps_do_not_end_is_none():
 def test_bad_input_gets_one_line(arguments: list[str], line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture):
     monkeypatch.chdir(tmp_path)
     Path("port.py").write_text("import torch_xla\n", encoding="utf-8")
+    monkeypatch.setattr("xlaport.commands.pythons.has_package", lambda python, name: True)
     assert cli.main(["verify", *arguments]) == 2
     error = capsys.readouterr().err
     assert line in error and error.count("\n") == 1
