@@ -177,9 +177,13 @@ def put_state(own: dict | None, entries: dict) -> None:
 
 
 def put(target: torch.Tensor, values: torch.Tensor) -> None:
-    """Past autograd: a graph made before this step may hold the tensor, and be right to (running statistics)."""
+    """Past autograd: a graph made before this step may hold the tensor, and be right to (running statistics).
+
+    Numbers go over as lists of one: torch_xla takes a 0-dimensional host tensor for a constant of the graph (2.9), and
+    a count that grows would compile every step.
+    """
     own = target.to_local() if hasattr(target, "to_local") else target
-    own.data.copy_(values.to(own.dtype))
+    own.data.copy_(values.to(own.dtype).reshape(-1).to(own.device).reshape(own.shape))
 
 
 def total(tensors: list[torch.Tensor]) -> float:
