@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -116,6 +117,14 @@ def test_what_is_staged_counts_in_a_dirty_tree(repository):
     done = repository.commit()
     assert done.returncode == 1 and "XP104" in done.stderr and "untracked.py" not in done.stderr
     assert repository.read("train.py") == CLEAN
+
+
+def test_a_notebook_with_findings_is_refused_by_both(repository):
+    cells = [{"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None, "source": line} for line in CUDA.splitlines()]
+    repository.stage("train.ipynb", json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))
+    done = repository.commit()
+    assert done.returncode == 1
+    assert "train.ipynb:cell 3:1:5: XP104 moves to a CUDA device" in done.stderr and "would change train.ipynb" in done.stderr
 
 
 def test_without_python_files_there_is_nothing_to_do(repository):
