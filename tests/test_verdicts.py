@@ -130,6 +130,14 @@ def test_parameters_that_never_move_are_counted():
     assert "1 of 2 parameters change in the original and never in the port" in list(verdict.stuck(run(), run(steps=steps)))
 
 
+def test_scalars_that_a_program_names_are_compared_as_losses_are():
+    base = replace(run(), scalars=(("kl", (1.0, 2.0)),))
+    assert verdict.judge_free(free(replace(run(device="xla"), scalars=base.scalars), base)).verdict is Verdict.MATCH
+    judged = verdict.judge_free(free(replace(run(device="xla"), scalars=(("kl", (1.0, 2.1)),)), base))
+    assert (judged.verdict, judged.reasons) == (Verdict.DIVERGED, ("kl leaves 30 times the envelope at step 1",))
+    assert "'kl' is recorded 2 times in the original and 0" in " ".join(verdict.differences(base, run()))
+
+
 def test_other_numbers_of_losses_or_steps_diverge():
     short = run([1.0] * 3, [step(0)], "xla")
     texts = " ".join(verdict.differences(run(), short))

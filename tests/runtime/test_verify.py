@@ -49,6 +49,8 @@ def test_a_right_port_with_dropout_matches(port: Path):
     assert len(found["steps"]) == 20 and max(row["deviation"] for row in found["steps"]) < 1e-5
     assert found["performance"]["launched"] >= 19 and found["performance"]["late"] == []
     assert found["carried"]["pinned memory"] == 1
+    half = next(curve for curve in found["curves"] if curve["name"] == "half")
+    assert half["base"] == pytest.approx([row["cpu"] / 2 for row in found["steps"]])
 
 
 def test_the_unported_program_carried_to_xla_matches_in_lockstep():

@@ -7,6 +7,8 @@ import torch.nn as nn
 import torch.nn.functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
+from xlaport.runtime.scalars import watch
+
 parser = argparse.ArgumentParser()
 parser.add_argument("--lr", type=float, default=1e-2)
 parser.add_argument("--end", default="", help="how the program ends before its time")
@@ -42,6 +44,7 @@ def main():
             optimizer.zero_grad()
             loss = F.cross_entropy(model(x), y)
             loss.backward()
+            watch("half", loss / 2)
             optimizer.step()
 
 

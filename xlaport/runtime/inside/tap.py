@@ -14,6 +14,7 @@ import torch
 from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
+from xlaport.runtime import scalars
 from xlaport.runtime.inside import counters, perturbation
 from xlaport.runtime.inside.lockstep import Companion, parameters
 from xlaport.runtime.inside.session import Session
@@ -84,6 +85,12 @@ class Tap:
         limit = self.session.job.steps
         if limit is not None and not self.optimizers and self.losses >= limit * NO_OPTIMIZER:
             self.session.stop()
+
+    def scalar(self, name: str, value) -> None:
+        """One that the program names itself."""
+        if not self.is_done:
+            tensor = torch.as_tensor(value).detach().float().reshape(()).clone()
+            self.add("scalar", {"name": name, "step": self.steps}, {"value": tensor})
 
     # -- steps
 
@@ -193,6 +200,7 @@ class Taps:
 
 def install(session: Session) -> None:
     taps = Taps(session)
+    scalars.WATCHERS.append(lambda name, value: taps.own().scalar(name, value))
     watch_backward(taps)
     watch_scaler()
     watch_optimizers(taps)

@@ -47,6 +47,8 @@ class Trace:
     loss_steps: tuple[int, ...]
     devices: frozenset[str]
     steps: tuple[Step, ...]
+    scalars: tuple[tuple[str, tuple[float, ...]], ...] = ()
+    """Those the program names itself: name -> values in order."""
 
     @property
     def gradient_norms(self) -> list[float]:
@@ -71,7 +73,13 @@ def trace(ran: Ran) -> Trace:
         tuple(record["step"] for record in losses),
         frozenset(record["device"] for record in losses),
         tuple(step_of(record) for record in in_turn(ran, "step")),
+        named(in_turn(ran, "scalar")),
     )
+
+
+def named(records: list[dict]) -> tuple[tuple[str, tuple[float, ...]], ...]:
+    names = dict.fromkeys(record["name"] for record in records)
+    return tuple((name, tuple(float(record["value"]) for record in records if record["name"] == name)) for name in names)
 
 
 def in_turn(ran: Ran, kind: str) -> list[dict]:

@@ -93,13 +93,17 @@ def random_on_device(port: Trace) -> list[str]:
 
 
 def comparisons(free: Free) -> list[Comparison]:
-    """Losses first; then norms of all gradients before, and of all parameters after, each optimizer's step."""
+    """Losses first; then norms of all gradients before, and of all parameters after, each optimizer's step; then what the
+    program names itself."""
     floor = BFLOAT16 if autocasts(free.base) else 0.0
-    curves = (("loss", "losses"), ("gradient norm", "gradient_norms"), ("parameter norm", "parameter_norms"))
+    port, draws = curves(free.port), [curves(draw) for draw in free.draws]
     return [
-        widened(compare(name, getattr(free.base, curve), getattr(free.port, curve), [getattr(draw, curve) for draw in free.draws]), floor)
-        for name, curve in curves
+        widened(compare(name, values, port.get(name, ()), [draw[name] for draw in draws if name in draw]), floor) for name, values in curves(free.base).items()
     ]
+
+
+def curves(trace: Trace) -> dict[str, Sequence[float]]:
+    return {"loss": trace.losses, "gradient norm": trace.gradient_norms, "parameter norm": trace.parameter_norms, **dict(trace.scalars)}
 
 
 def widened(comparison: Comparison, floor: float) -> Comparison:
@@ -128,7 +132,12 @@ def judge_free(free: Free) -> Judgement:
 
 def step_of(trace: Trace, comparison: Comparison, at: int) -> int:
     """The optimizer step an element of a curve belongs to."""
-    steps = trace.loss_steps if comparison.name == "loss" else [step.step for step in trace.steps]
+    if comparison.name == "loss":
+        steps: Sequence[int] = trace.loss_steps
+    elif comparison.name in dict(trace.scalars):
+        steps = range(len(comparison.base))
+    else:
+        steps = [step.step for step in trace.steps]
     return steps[at] if at < len(steps) else at
 
 
@@ -158,6 +167,9 @@ def differences(base: Trace, port: Trace) -> Iterator[str]:
         if found:
             return
     yield from stuck(base, port)
+    for name, values in base.scalars:
+        if len(dict(port.scalars).get(name, ())) != len(values):
+            yield f"the scalar {name!r} is recorded {len(values)} times in the original and {len(dict(port.scalars).get(name, ()))} in the port"
 
 
 def step_differences(base: Step, port: Step) -> Iterator[str]:
