@@ -255,7 +255,7 @@ LINES = st.sampled_from(
 )
 SOURCES = st.lists(st.builds(str.__add__, LINES, st.sampled_from(["\n", "\n", "\n", "\r\n", ""])), max_size=7).map("".join) | st.text(max_size=20)
 CELLS = st.lists(st.builds(cell, SOURCES, st.sampled_from(["code", "code", "code", "markdown", "raw"]), st.booleans()), max_size=6)
-ANY = settings(deadline=None, max_examples=120, suppress_health_check=list(HealthCheck))
+ANY = settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
 
 
 @ANY

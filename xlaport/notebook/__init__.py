@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 
 from xlaport.errors import NotRewritable
@@ -30,8 +30,9 @@ def read(path: Path, name: str, raw: bytes) -> SourceFile:
     """A Python file or notebook. Raises `Undecodable`, and of a notebook `OtherLanguage` too."""
     if path.suffix != SUFFIX:
         return SourceFile.from_bytes(path, name, raw)
-    joined(raw)
-    return Notebook(path, name, raw, has_bom=raw.startswith(BOM))
+    made = Notebook(path, name, raw, has_bom=raw.startswith(BOM))
+    _ = made.joined  # raises for what is none
+    return made
 
 
 def code(path: Path, raw: bytes) -> bytes:
@@ -73,9 +74,9 @@ class Joined:
 class Notebook(SourceFile):
     """A notebook whose `text` is its code cells, joined."""
 
-    @property
+    @cached_property
     def joined(self) -> Joined:
-        return joined(self.raw)
+        return join(document.read(decoded(self.raw)))
 
     @property
     def text(self) -> str:
@@ -182,10 +183,8 @@ class CellsAsWritten(Notebook):
         return tuple(found)
 
 
-@lru_cache(maxsize=64)
-def joined(raw: bytes) -> Joined:
-    """The code cells of a notebook's bytes. Raises `Undecodable`, `OtherLanguage`."""
-    read = document.read(decoded(raw))
+def join(read: document.Document) -> Joined:
+    """The code cells of a notebook."""
     sources = "\n".join(cell.source for cell in read.cells)
     word, newline = "xlaport", "\r\n" if "\r\n" in sources else "\n"
     while f"{word}-" in sources:
