@@ -144,12 +144,14 @@ class Tracer:
     python: Path = Path(sys.executable)
     seconds: float = 3600
     done: dict[tuple, Traced | Untraced] = field(default_factory=dict)
+    shards: bool = False
+    """The program was seen to be SPMD."""
 
     def trace(self, devices: int, chips: int, variant: Variant = Variant()) -> Traced | Untraced:
         """The step for so many devices; a program that is not SPMD is the same for any number."""
         first = (0, 0, variant) if isinstance(self.source, Script) else (0, chips, variant)
         if first not in self.done:
-            spmd = variant.fsdp or (isinstance(self.source, HuggingFace) and self.source.fsdp)
+            spmd = devices > 1 and (self.shards or variant.fsdp or (isinstance(self.source, HuggingFace) and self.source.fsdp))
             made = self.ask(devices, chips, variant, spmd)
             if spmd or (isinstance(made, Traced) and made.spmd):
                 return self.done.setdefault((devices, chips, variant), made)
@@ -169,6 +171,7 @@ class Tracer:
         if answer is None:
             return Untraced(ended.death + at_last(folder) + (WITHOUT_MEMORY if "memory ran out" in ended.death and isinstance(self.source, Script) else ""))
         if answer["status"] == "spmd":
+            self.shards = True
             return self.ask(devices, chips, variant, True)
         sites = tuple(Site(**site) for site in answer.get("sites", ()))
         if answer["status"] != "ok":

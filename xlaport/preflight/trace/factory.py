@@ -9,6 +9,7 @@ import importlib.util
 import inspect
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,8 @@ def trace(request: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         sharding.pretend(devices)
     made = described(request, devices)
     step = variants.applied(made, variant)
+    if devices == 1:
+        step = replace(step, shard=None)  # one device holds all
     if step.shard and not request["spmd"]:
         return {"status": "spmd"}  # asked again, with SPMD on before anything of the user's is imported
     found = Found()
