@@ -133,13 +133,6 @@ def test_fully_sharded_over_more_devices_than_there_are():
     assert {argument.sharding for argument in found.arguments if argument.kind == "batch"} == {"{devices=[64,1]<=[64]}"}
 
 
-def test_divided_by_our_own_library(monkeypatch):
-    found = tracer("wrapped").trace(64, 64)
-    assert isinstance(found, Traced), found.reason
-    weights = {argument.sharding for argument in found.arguments if argument.name.endswith("fc.weight")}
-    assert len(weights) == 1 and "devices=[" in weights.pop()
-
-
 # -- scripts
 
 
@@ -171,7 +164,7 @@ def test_micro_batches_are_one_step():
     "mood, said",
     [
         ("shapes", r"the script ended before a step repeated: 5 syncs with 5 different graphs: shapes change from step to step: .*inputs is tensor<19x32xf32>, then tensor<20x32xf32>"),
-        ("numbers", rf"6 syncs were made \(--steps\) before a step repeated: .*a Python number that changes is part of the graph, and each value is another program \(at {re.escape(line(TRAIN, 'number'))}\)"),
+        ("numbers", rf"6 syncs were made \(--steps\) before a step repeated: .*a Python number that changes is part of the graph, and each value is another program \(at .*{re.escape(line(TRAIN, 'number'))}"),
         ("never", r"the script ended before a step repeated: it never made a sync \(torch_xla\.sync\(\), xm\.mark_step\(\) or xm\.optimizer_step\(optimizer, barrier=True\)\)"),
         ("raises", rf"the script raised ValueError: no such step at {re.escape(str(TRAIN))}:\d+ before a step repeated"),
     ],

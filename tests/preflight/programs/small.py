@@ -64,13 +64,6 @@ def tiny(batch=8, layers=6, shard=None):
     return gpt(batch, 64, 512, layers, 64, 4, shard=shard)
 
 
-def wrapped():
-    """Divided by xlaport's own library."""
-    from xlaport.runtime import fsdp
-
-    return tiny(256, shard=lambda model: fsdp.wrap(model, fsdp.make_mesh(), policy=[Block]))
-
-
 def one(forward, shape=(16, 16), layer=None):
     """A step over one linear layer and what `forward(layer, x)` makes of it."""
 
