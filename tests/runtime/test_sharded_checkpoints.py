@@ -42,7 +42,7 @@ def start(url: str, steps: int, devices: int, **options) -> subprocess.Popen:
 
 def run(url: str, steps: int, devices: int, **options) -> str:
     process = start(url, steps, devices, **options)
-    output, errors = process.communicate(timeout=400)
+    output, errors = process.communicate(timeout=1500)
     assert process.returncode == 0, errors[-3000:]
     return output
 

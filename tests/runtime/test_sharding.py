@@ -34,7 +34,7 @@ STEPS = 6
 COLLECTIVE = re.compile(r"= \S+ (all-gather|all-reduce|reduce-scatter|all-to-all)(?:-start)?\(")
 
 
-def child(script: str, *args: str, devices: int = DEVICES, flags: str = QUICK, timeout: float = 400) -> str:
+def child(script: str, *args: str, devices: int = DEVICES, flags: str = QUICK, timeout: float = 1500) -> str:
     env = {
         **os.environ, "PJRT_DEVICE": "CPU", "TPU_SKIP_MDS_QUERY": "1", "CPU_NUM_DEVICES": str(devices), "XLA_FLAGS": flags,
         "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join([str(HERE.parents[1]), str(HERE)]),
@@ -85,10 +85,10 @@ def test_each_device_holds_its_share_of_bytes(results, name):
     assert set(held.values()) == {sharded["planned"]}
     copies = CASES[name].get("mesh", {}).get("data", 1)
     assert sharded["whole"] * copies / DEVICES <= sharded["planned"] <= 1.2 * sharded["whole"] * copies / DEVICES
-    # State is made in the step, where the compiler may divide even a small one.
+    # State is made in the step, where the compiler may divide what is whole, too.
     states = 1 if CASES[name]["family"] == "resnet" else 2
     (state,) = set(sharded["on_device"]["states"].values())
-    assert sharded["whole_state"] * copies / DEVICES <= state <= states * sharded["planned"]
+    assert sharded["whole_state"] / DEVICES <= state <= states * sharded["planned"]
 
 
 def test_batch_statistics_are_those_of_the_whole_batch(results):
