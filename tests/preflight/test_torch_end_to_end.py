@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tracing_support import SMALL, TRAIN, line
+from tracing_support import SMALL, TRAIN
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
 
@@ -140,7 +140,3 @@ def test_bfloat16_and_checkpointing_lower_memory(run):
     assert by_name["layers recomputed (checkpoint)"]["temporaries"] < 0.35 * first
     both = by_name["bfloat16 weights and optimizer, layers recomputed (checkpoint)"]
     assert both["arguments"] == pytest.approx(6 * 124_439_808, rel=0.005) and both["temporaries"] < 0.35 * first
-
-
-def test_lines_of_the_test_programs_are_found():
-    assert line(SMALL, "qr").endswith(tuple("0123456789"))

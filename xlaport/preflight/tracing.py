@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -233,7 +233,3 @@ def parse_arguments(pairs: list[str]) -> dict[str, Any]:
         except (ValueError, SyntaxError):
             found[name] = value
     return found
-
-
-def with_arguments(source: Factory, **arguments: Any) -> Factory:
-    return replace(source, arguments={**source.arguments, **arguments})

@@ -6,7 +6,6 @@ through one native call, which is watched here. The graph is taken before it run
 
 from __future__ import annotations
 
-import os
 import runpy
 import sys
 from collections.abc import Mapping
@@ -223,7 +222,6 @@ class Recorder:
 
         sys.stdout.flush()
         child.leave(self.folder, answer)
-        os._exit(1)
 
 
 def matched(text: stablehlo.Program, known: list[Argument]) -> list[Argument]:
