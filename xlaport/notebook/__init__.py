@@ -90,7 +90,7 @@ class Notebook(SourceFile):
     def broken(self) -> tuple[Broken, ...]:
         return self.joined.broken
 
-    @property
+    @cached_property
     def shown(self) -> str:
         return magics.restored(self.joined.text, self.joined.word, printable=True)
 
@@ -147,7 +147,8 @@ class Notebook(SourceFile):
 
     def release(self) -> None:
         super().release()
-        self.__dict__.pop("_shown_lines", None)
+        for name in ("shown", "_shown_lines"):
+            self.__dict__.pop(name, None)
 
 
 @dataclass(frozen=True)
