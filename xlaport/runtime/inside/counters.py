@@ -52,6 +52,12 @@ def random_draws() -> dict[str, int]:
     return {name: count for name, count in counts.items() if count}
 
 
+def compute() -> None:
+    """Launch what is pending as one graph, before several values are read: each read would compile a graph of its own."""
+    if "torch_xla" in sys.modules:
+        sys.modules["torch_xla"].sync()
+
+
 def is_pending(tensor) -> bool:
     """Whether reading `tensor` would launch a graph: it is on XLA and not computed yet."""
     if tensor.device.type != "xla":

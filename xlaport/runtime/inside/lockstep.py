@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 from torch.optim import Optimizer
 
-from xlaport.runtime.inside import perturbation
+from xlaport.runtime.inside import counters, perturbation
 from xlaport.runtime.inside.modules import Modules
 from xlaport.runtime.inside.session import Session
 from xlaport.runtime.job import LockStep
@@ -42,12 +42,14 @@ class Companion:
 
     def before_step(self, optimizer: Optimizer) -> None:
         held = parameters(optimizer)
+        counters.compute()
         self.before = [host(p) for p in held]
         self.gradients = [None if p.grad is None else host(p.grad) for p in held]
 
     def after_step(self, optimizer: Optimizer, losses: int) -> None:
         """`losses` is how many backward passes came before."""
         self.losses = losses
+        counters.compute()
         after = {"before": self.before, "gradients": self.gradients, "parameters": [host(p) for p in parameters(optimizer)]}
         outputs = self.modules.take_outputs() if self.modules.capturing else []
         if self.plan.leads:

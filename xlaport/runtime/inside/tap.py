@@ -195,6 +195,9 @@ class Taps:
         for tap in [*self.taps.values()] or [self.own()]:
             # Written before the last values are read: reading launches what is left to compute.
             self.session.record("total", tap.rank, compiled=reading.compiled, launched=reading.launched, fallbacks=reading.fallbacks, random=counters.random_draws())
+        if self.session.job.replicas == 1 and any(counters.is_pending(tensor) for tap in self.taps.values() for record in tap.pending for tensor in record.tensors.values()):
+            counters.compute()
+        for tap in self.taps.values():
             tap.flush()
 
 
