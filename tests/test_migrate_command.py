@@ -1180,12 +1180,14 @@ def test_the_module_runs(src):
 
 def test_an_installation_without_rules_says_so(src, capsys, monkeypatch, tmp_path):
     monkeypatch.setattr(load, "rules_folder", lambda: tmp_path / "none")
-    load.builtin.cache_clear()
-    engine.ruleset.cache_clear()
+    forget = (load.builtin.cache_clear, load.on_target.cache_clear, engine.ruleset.cache_clear)
+    for clear in forget:
+        clear()
     try:
         assert run(src) == 2
     finally:
-        load.builtin.cache_clear()
+        for clear in forget:
+            clear()
     assert one_error_line(capsys.readouterr().err)
     assert (src / "train.py").read_text() == CUDA
 

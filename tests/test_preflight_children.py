@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import re
 import sys
 import time
 from pathlib import Path
@@ -76,9 +77,9 @@ def test_a_child_that_takes_too_long_is_stopped_with_all_it_started(tmp_path):
         import subprocess
         (folder / 'pid').write_text(str(subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)']).pid))
         time.sleep(60)
-    """, seconds=1.5)
-    assert found.death == "the child was stopped after 2 s (--timeout)" or found.death == "the child was stopped after 1 s (--timeout)"
-    assert time.monotonic() - started < 20
+    """, seconds=8)  # a loaded machine takes seconds to start two processes
+    assert re.fullmatch(r"the child was stopped after \d+ s \(--timeout\)", found.death)
+    assert time.monotonic() - started < 40
     wait_until_gone(int((tmp_path / "work" / "pid").read_text()))
 
 
