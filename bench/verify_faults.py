@@ -171,6 +171,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="programs or faults whose name contains one of these")
     parser.add_argument("--correct", type=int, default=0, metavar="N", help="also verify each right port with N seeds")
     parser.add_argument("--fresh", action="store_true")
+    parser.add_argument("--kept", action="store_true", help="of the right ports, count only what is stored")
     parser.add_argument("--update-results", action="store_true")
     return parser.parse_args()
 
@@ -249,16 +250,19 @@ def corrects(subject: Subject, options: argparse.Namespace) -> list[tuple[str, i
     if not options.correct or options.only and not any(word in subject.script for word in options.only):
         return []
     port = options.work / "ports" / subject.script
-    wrong = 0
+    made = wrong = 0
     for seed in range(options.correct):
         kept = options.work / "right" / f"{slug(subject.script)}-{seed}.json"
+        if options.kept and not kept.exists():
+            continue
         if options.fresh or not kept.exists():
             found = verify(with_seed(pair(subject, port, options, seed), subject, seed), Wishes(), quiet)
             keep(kept, [found.judgement.verdict.value, *found.judgement.reasons, found.failure.reason if found.failure else ""], 0.0)
         cells = json.loads(kept.read_text(encoding="utf-8"))["row"]
         print(subject.script, "seed", seed, *cells, flush=True)
+        made += 1
         wrong += cells[0] != "MATCH"
-    return [(subject.script, options.correct, wrong)]
+    return [(subject.script, made, wrong)]
 
 
 def with_seed(made: Pair, subject: Subject, seed: int) -> Pair:
@@ -277,7 +281,7 @@ def section(rows: list[list[str]], right: list[tuple[str, int, int]]) -> str:
         [
             "## Faults planted in right ports",
             "",
-            f"`python bench/verify_faults.py --work SCRATCH --correct 9 --update-results`: {called} of {len(rows)} faults over {len({line[0] for line in rows})} programs are",
+            f"`python bench/verify_faults.py --work SCRATCH --correct 10 --update-results`: {called} of {len(rows)} faults over {len({line[0] for line in rows})} programs are",
             f"called within {STEPS} steps; `--bisect` names the place of {named} of {len(layers)} faults of one layer; {wrong} of {total} verifications of right ports (other seeds) are no match.",
             "",
             results_doc.table(COLUMNS, rows),
