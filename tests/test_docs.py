@@ -60,6 +60,12 @@ def test_rule_table_is_up_to_date():
     assert text == generator.with_table(text, generator.table(load.builtin())), "run python tools/generate_rule_table.py"
 
 
+def test_error_table_is_up_to_date():
+    generator = tool("generate_error_table")
+    text = text_of(CHECKOUT / "docs" / "explain.md")
+    assert text == generator.with_table(text, generator.table(generator.pages.builtin())), "run python tools/generate_error_table.py"
+
+
 def test_rule_table_has_every_rule_once():
     table = tool("generate_rule_table").table(load.builtin())
     assert re.findall(r"^\| \[(XP\d{3})\]", table, re.MULTILINE) == [rule.code for rule in in_table_order()]

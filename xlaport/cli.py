@@ -17,6 +17,8 @@ VERBS = {
     "preflight": ("xlaport.commands.preflight", "compile the training step for a TPU, without one: does it fit, how long is it"),
     "verify": ("xlaport.commands.verify", "run original and port, and compare how they train"),
     "profile": ("xlaport.commands.profile", "which lines of a program wait for the device or compile again, by running it"),
+    "doctor": ("xlaport.commands.doctor", "is this machine ready: versions, variables, device"),
+    "explain": ("xlaport.commands.explain", "what the errors in a log mean on a TPU, and what to do"),
     "rule": ("xlaport.commands.rule", "print the page of a rule, or test your own"),
 }
 RUNNERS = ("run", "profile", "verify", "preflight")

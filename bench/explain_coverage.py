@@ -1,0 +1,78 @@
+"""What `explain` recognises of the messages collected in its pages, and how fast it reads a log.
+
+    python bench/explain_coverage.py [--update-results]
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from results_doc import replace_section  # noqa: E402
+
+from xlaport.explain import pages  # noqa: E402
+from xlaport.explain.recognise import recognise  # noqa: E402
+from xlaport.explain.text import lines_of  # noqa: E402
+
+MEGABYTES = 10
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="coverage of explain")
+    parser.add_argument("--update-results", action="store_true")
+    options = parser.parse_args()
+    body = report(pages.builtin())
+    print(body)
+    if options.update_results:
+        replace_section("explain", body)
+    return 0
+
+
+def report(entries: tuple[pages.Entry, ...]) -> str:
+    examples = [(entry, example) for entry in entries for example in entry.examples]
+    known = [(entry, example) for entry, example in examples if example.source != "ok"]
+    right = sum(codes(example.text, entries)[:1] == [entry.code] for entry, example in known)
+    alone = sum(codes(example.text, entries) == [entry.code] for entry, example in known)
+    silent = sum(entry.code not in codes(example.text, entries) for entry, example in examples if example.source == "ok")
+    recorded = sum(example.source == "recorded" for _, example in known)
+    patterns = [(entry, pattern) for entry in entries for pattern in entry.patterns]
+    shown = sum(any(pattern.regex.search(line) for example in entry.examples for line in example.text.splitlines()) for entry, pattern in patterns)
+    rate = MEGABYTES / seconds(entries)
+    return f"""## Messages that explain recognises
+
+`python bench/explain_coverage.py --update-results`: the messages collected in the pages, each read as a log of its own.
+
+| figure | value |
+|-|-|
+| entries | {len(entries)} |
+| messages collected | {len(known)}: {recorded} recorded (torch 2.9, torch_xla 2.9, the TPU compiler), {len(known) - recorded} cited |
+| recognised as their own entry, first | {right} of {len(known)} |
+| and nothing else with them | {alone} of {len(known)} |
+| look-alikes that stay silent | {silent} of {len(examples) - len(known)} |
+| patterns that a collected message shows | {shown} of {len(patterns)} |
+| log read, MB per CPU second | {rate:.1f} |
+
+The pages' own messages are what their patterns were written for, so this says that nothing is broken, not how many of the errors people meet
+are known."""
+
+
+def codes(text: str, entries: tuple[pages.Entry, ...]) -> list[str]:
+    return [found.entry.code for found in recognise(lines_of(io.BytesIO(text.encode())), entries).found]
+
+
+def seconds(entries: tuple[pages.Entry, ...]) -> float:
+    """CPU seconds for an ordinary log of training, with a known message at its end."""
+    line = b"2026-01-02T03:04:05Z worker-0 step 1200 loss 0.25 lr 0.0003 tokens/s 51234\n"
+    log = line * (MEGABYTES * 1_000_000 // len(line)) + b"OSError: libtpu not found\n"
+    started = time.process_time()
+    assert recognise(lines_of(io.BytesIO(log)), entries).is_explained
+    return time.process_time() - started
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,42 @@
+"""Entries that a message nobody knows is like, by the words they share."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from functools import lru_cache
+from math import log
+
+from xlaport.explain.pages import Entry
+
+WORD = re.compile(r"[A-Za-z]{3,}")
+MOST = 3
+LEAST = 6.0
+"""Sum of the weights of shared words below which nothing is near: two words that few entries have."""
+
+
+def nearest(clues: Iterable[str], entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
+    """At most three entries, the nearest first. A word weighs the more, the fewer entries have it."""
+    asked = words_of(" ".join(clues))
+    vocabulary = words_of_entries(entries)
+    spread = Counter(word for words in vocabulary.values() for word in words)
+    weight = {word: log(len(entries) / count) for word, count in spread.items()}
+    scores = {entry: sum(weight[word] for word in asked & words) for entry, words in vocabulary.items()}
+    near = sorted((entry for entry in entries if scores[entry] >= LEAST), key=lambda entry: (-scores[entry], entry.code))
+    return tuple(near[:MOST])
+
+
+@lru_cache(maxsize=4)
+def words_of_entries(entries: tuple[Entry, ...]) -> dict[Entry, frozenset[str]]:
+    """The words of an entry's name, summary, cause and messages."""
+    return {
+        entry: words_of(" ".join([entry.name, entry.summary, entry.sections["Cause"], *(example.text for example in entry.examples if example.source != "ok")]))
+        for entry in entries
+    }
+
+
+def words_of(text: str) -> frozenset[str]:
+    """In lower case, and as their parts where they are joined: `RESOURCE_EXHAUSTED`, `XlaRuntimeError`."""
+    parts = re.sub(r"([a-z])([A-Z])", r"\1 \2", text).replace("_", " ")
+    return frozenset(word.lower() for word in WORD.findall(parts))

@@ -1,0 +1,47 @@
+"""What `doctor` found, for a terminal of 80 columns and as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from textwrap import wrap
+from typing import TextIO
+
+from xlaport.diagnostics import counted
+from xlaport.doctor.check import Check, Status
+from xlaport.reports.terminal import writer
+
+WIDTH = 80
+MARGIN = 9
+"""Columns of the status."""
+
+STYLES = {Status.OK: "green", Status.WARNING: "yellow", Status.ERROR: "bold red"}
+VERSION = 1
+
+
+def text(found: Iterable[Check], out: TextIO) -> list[Check]:
+    """A line or more for each check, as it is done; then how many there are of each kind."""
+    write, told = writer(out), []
+    for check in found:
+        told.append(check)
+        for line in paragraph(f"{check.status.value:<{MARGIN}}{check.said}"):
+            write(line, STYLES[check.status])
+        if check.mend:
+            for line in paragraph(f"{'':{MARGIN}}-> {check.mend}", extra=3):
+                write(line, "")
+        out.flush()
+    counts = {status: sum(check.status is status for check in told) for status in Status}
+    write(f"{counted(counts[Status.ERROR], 'error')}, {counted(counts[Status.WARNING], 'warning')}, {counts[Status.OK]} ok", "bold")
+    return told
+
+
+def paragraph(line: str, extra: int = 0) -> list[str]:
+    return wrap(line, WIDTH, subsequent_indent=" " * (MARGIN + extra), break_long_words=False, break_on_hyphens=False)
+
+
+def as_json(found: Iterable[Check], out: TextIO) -> list[Check]:
+    """`version` and `checks`: name, status (ok, warning, error), said, mend."""
+    told = list(found)
+    checks = [{"name": check.name, "status": check.status.value, "said": check.said, "mend": check.mend} for check in told]
+    print(json.dumps({"version": VERSION, "checks": checks}, indent=2), file=out)
+    return told
