@@ -19,7 +19,7 @@ from xlaport.explain import pages  # noqa: E402
 from xlaport.explain.recognise import recognise  # noqa: E402
 from xlaport.explain.text import lines_of  # noqa: E402
 
-MEGABYTES = 10
+MEGABYTES = 3
 
 
 def main() -> int:

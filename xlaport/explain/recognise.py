@@ -21,8 +21,9 @@ EXCERPT = 300
 """Characters of a message that are kept."""
 
 ERROR = re.compile(
-    r"\b\w*(?:Error|Exception|Exit)\b ?:|Check failed|\b(?:FATAL|CRITICAL|ERROR)\b|^[EF]\d{4} |SIG(?:ABRT|SEGV|KILL|BUS)"
-    r"|\b(?:RESOURCE_EXHAUSTED|INVALID_ARGUMENT|UNIMPLEMENTED|INTERNAL|UNAVAILABLE|DEADLINE_EXCEEDED|ABORTED|FAILED_PRECONDITION|NOT_FOUND|PERMISSION_DENIED): "
+    r"(?:Error|Exception|Exit) ?:|Check failed|FATAL|CRITICAL|ERROR|^[EF]\d{4} |SIG(?:ABRT|SEGV|KILL|BUS)"
+    r"|(?:RESOURCE_EXHAUSTED|INVALID_ARGUMENT|UNIMPLEMENTED|INTERNAL|UNAVAILABLE|DEADLINE_EXCEEDED|ABORTED|FAILED_PRECONDITION|NOT_FOUND|PERMISSION_DENIED): ",
+    re.MULTILINE,
 )
 """What a line looks like that tells of a failure, known or not."""
 
@@ -99,11 +100,12 @@ class Reading:
     def block(self, block: list[Line]) -> None:
         text = "\n".join(line.text for line in block)
         possible = [(entry, patterns) for entry in self.entries if (patterns := [pattern for pattern in entry.patterns if pattern.literal in text])]
+        errors = ERROR.search(text) is not None
         for line in block:
-            self.line(line, possible)
+            self.line(line, possible, errors)
         self.last = block[-1].number
 
-    def line(self, line: Line, possible: list[tuple[Entry, list[Pattern]]]) -> None:
+    def line(self, line: Line, possible: list[tuple[Entry, list[Pattern]]], errors: bool) -> None:
         traceback = self.tracker.feed(line)
         for found in self.collecting:
             found.block.append(line.text)
@@ -115,7 +117,7 @@ class Reading:
                 self.note(entry, line, traceback)
         if matched and traceback:
             traceback.recognised = True
-        if not matched and ERROR.search(line.text):
+        if errors and not matched and ERROR.search(line.text):
             self.clues.append(line.text[:EXCERPT])
         if line.text.strip():
             self.tail.append(line.text[:EXCERPT])

@@ -15,7 +15,7 @@ from xlaport.reports.terminal import writer
 
 WIDTH = 80
 LABELS = {"Cause": "means", "Check": "check", "Remedy": "do", "Reference": "see"}
-INDENT = 9
+INDENT = 10
 """Columns of the labels."""
 
 STYLES = {Role.CAUSE: "bold red", Role.SYMPTOM: "bold yellow", Role.NOTE: "bold cyan"}
