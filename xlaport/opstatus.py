@@ -153,6 +153,13 @@ def load(target: str = "torch_xla", version: str = "2.9") -> OpStatusTable:
     return _table(json.loads(text))
 
 
+@cache
+def kernels(target: str, version: str) -> Mapping[str, str]:
+    """Operator of aten -> `kernel`, `composite` or `none`, as the dispatcher of a target's package has it."""
+    raw = json.loads((DATA / f"op_kernels_{target}_{version}.json").read_text(encoding="utf-8"))
+    return {name: kind for kind, names in raw["aten"].items() for name in names}
+
+
 def _table(raw: dict[str, Any]) -> OpStatusTable:
     apis = _Apis({name: entry for entry in raw["apis"] for name in entry["names"]})
     operators = {name: kind for kind, names in raw["aten"].items() for name in names}

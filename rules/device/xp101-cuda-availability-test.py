@@ -113,3 +113,18 @@ def taken_branch(context: Context, statement: ast.If, value: bool):
 
 def starts_with_elif(context: Context, statement: ast.If) -> bool:
     return context.text(statement).startswith("elif")
+
+
+def check_torchtpu(context: Context):
+    """The test stays a test: `torch.accelerator` answers it on a TPU, on a GPU and on the host."""
+    for node in context.uses("torch.cuda.is_available"):
+        template = "torch.accelerator.is_available" + ("()" if isinstance(node, ast.Call) else "")
+        if isinstance(node, ast.Call) and context.is_second_name(node.func):
+            continue  # the place that gave the name is edited
+        if isinstance(node, ast.Call) and (builds_cuda(context, outermost_condition(node)) or asks_gpu(context, outermost_condition(node))):
+            yield context.finding(node, "guards what only an NVIDIA device answers: on a TPU machine the test is False, and stays")
+        else:
+            yield context.finding(node, ops=context.replace(node, template))
+    for call in context.calls("torch.cuda.is_bf16_supported"):
+        if not syntax.is_dead(call):
+            yield context.finding(call, "a TPU has bfloat16", context.replace(call, "True"))

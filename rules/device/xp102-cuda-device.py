@@ -20,10 +20,10 @@ def check(context: Context):
                 yield from from_argument(context, place)
 
 
-def device_template(context: Context, node: ast.AST) -> str:
+def device_template(context: Context, node: ast.AST, word: str = "{device}") -> str:
     """The device itself, or its lazy form in code that runs before workers are started."""
     before = devices.runs_before_workers(node, context.module, context.project)
-    return "{lazy_device}" if before else "{device}"
+    return "{lazy_device}" if before else word
 
 
 def from_constructor(context: Context, call: ast.Call):
@@ -76,7 +76,7 @@ def takes_device(context: Context, func: ast.expr) -> bool:
 
 
 def from_argument(context: Context, argument: ast.expr):
-    device = device_template(context, argument)
+    device = device_template(context, argument, "{place}")
     found = devices.spelled(argument, context.module, device)
     if found is None:
         return

@@ -30,7 +30,7 @@ def moved(context: Context, call: ast.Call):
     if devices.means_other_devices(index if index is not None else place, context.module):
         return context.finding(call, "another device than the process's own: on TPU a process drives one device; shard with SPMD")
     kept = place if place is not None and is_device_value(context, place) else None
-    template = "{receiver}.to({kept}" if kept is not None else "{receiver}.to({device}"
+    template = "{receiver}.to({kept}" if kept is not None else "{receiver}.to({place}"
     holes = {"receiver": call.func.value, **({"kept": kept} if kept is not None else {})}
     blocking = call.args[1] if len(call.args) > 1 else None
     for keyword in call.keywords:

@@ -112,3 +112,10 @@ def not_followed(context: Context):
 
 def in_known_test(context: Context, call: ast.Call) -> bool:
     return isinstance(call.parent, ast.Compare) and devices.truth(call.parent, context.module) is not None
+
+
+def check_torchtpu(context: Context):
+    """Counted without starting the runtime, so a parent may ask before its workers start."""
+    for call in context.calls(*devices.COUNTS):
+        if not syntax.is_dead(call):
+            yield context.finding(call, ops=context.replace(call, "{device_count}"))

@@ -20,3 +20,11 @@ def on_device(context: Context, place: ast.expr) -> bool:
     if devices.spelled(place, context.module, "{device}") is not None:
         return True
     return Kind.DEVICE in context.values.guess(place) and not isinstance(place, ast.Constant)
+
+
+def check_torchtpu(context: Context):
+    for call in context.calls("torch.Generator"):
+        place = call.args[0] if call.args else next((k.value for k in call.keywords if k.arg == "device"), None)
+        found = devices.spelled(place, context.module, "{place}") if place is not None else None
+        if found is not None and not syntax.is_dead(call):
+            yield context.finding(place, ops=context.replace(place, found.template, **found.holes))

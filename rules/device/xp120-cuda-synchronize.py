@@ -72,3 +72,17 @@ def reads_clock(context: Context, scope: ast.AST) -> bool:
 
 def is_event_reading(call: ast.Call) -> bool:
     return isinstance(call.func, ast.Attribute) and call.func.attr == "elapsed_time"
+
+
+def check_torchtpu(context: Context):
+    """Kept where it stands: eager operations run as they come, so there is no graph to cut."""
+    for node in context.uses("torch.cuda.synchronize"):
+        if not isinstance(node, ast.Call):
+            yield context.finding(node, "handed on as a function that raises without a GPU", context.replace(node, "torch.accelerator.synchronize"))
+        elif isinstance(node.parent, ast.Expr) and waits_beside(context, node.parent):
+            yield context.finding(node, "what stands beside it waits already", context.drop(node))
+        elif not context.is_second_name(node.func):
+            yield context.finding(node, "raises without a GPU", context.replace(node, "{sync_wait}"))
+    for call in context.calls_of_method("synchronize"):
+        if isinstance(call.func.value, ast.Call) and context.refers(call.func.value.func, *STREAMS[:2]):
+            yield context.finding(call, "raises without a GPU", context.replace(call, "{sync_wait}"))

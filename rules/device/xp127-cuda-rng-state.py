@@ -33,3 +33,16 @@ def argument(node: ast.expr) -> ast.expr | None:
         return None
     named = {keyword.arg: keyword.value for keyword in node.keywords}
     return node.args[0] if node.args else named.get("new_state", named.get("new_states"))
+
+
+def check_torchtpu(context: Context):
+    """0.2 takes a state and gives none: on torch 2.13 `torch.tpu.get_rng_state` raises for user code."""
+    for name in (*READS, "torch.cuda.initial_seed"):
+        for node in context.uses(name):
+            yield context.finding(node, "raises without a GPU, and TorchTPU has no public way to read its generator on torch 2.13: seed again after a restart")
+    for node in context.uses("torch.cuda.set_rng_state"):
+        state = argument(node)
+        ops = context.replace(node, "torch.tpu.set_rng_state({state})", state=state) if state is not None else None
+        yield context.finding(node, "sets nothing without a GPU; the state must be one of a TPU", ops, danger=Danger.SILENT)
+    for node in context.uses("torch.cuda.set_rng_state_all"):
+        yield context.finding(node, "sets nothing without a GPU: hand torch.tpu.set_rng_state the state of this process", danger=Danger.SILENT)

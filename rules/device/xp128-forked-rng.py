@@ -41,3 +41,11 @@ def forks_xla(context: Context, statement: ast.With) -> bool:
         isinstance(item.context_expr, ast.Call) and context.refers(item.context_expr.func, "torch_xla.core.xla_model.fork_rng")
         for item in statement.items
     )
+
+
+def check_torchtpu(context: Context):
+    """Not `device_type="tpu"`: it reads the generator's state, which raises on torch 2.13."""
+    if not context.on_device:
+        return
+    for node in context.uses(*FORKS):
+        yield context.finding(node, "keeps the state of the host and of CUDA: the TPU's generator has no public state to keep, seed it again behind the block", danger=danger(node))

@@ -7,8 +7,8 @@ from xlaport.ruleset.api import Context, Danger, syntax
 
 EVENTS = ("torch.cuda.Event", "torch.Event")
 WAITS = {"synchronize", "wait", "query"}
-READING = "torch_xla.sync(wait=True)\n{variable} = time.perf_counter()"
-MANUAL = "record() raises without a GPU: take the time with torch_xla.sync(wait=True) and time.perf_counter()"
+READING = "{sync_wait}\n{variable} = time.perf_counter()"
+MANUAL = "record() raises without a GPU: take the time with {sync_wait} and time.perf_counter()"
 
 
 @dataclass(eq=False)

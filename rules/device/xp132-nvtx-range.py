@@ -18,7 +18,7 @@ def check(context: Context):
         if ops is not None:
             yield context.finding(node, "read by NVIDIA's profilers only", ops)
         else:
-            yield context.finding(node, "read by NVIDIA's profilers only: remove it, or use xp.Trace(name)", danger=Danger.LOUD, severity=Severity.WARNING)
+            yield context.finding(node, "read by NVIDIA's profilers only: remove it, or use {trace}(name)", danger=Danger.LOUD, severity=Severity.WARNING)
 
 
 def edit(context: Context, node: ast.expr):
@@ -27,5 +27,5 @@ def edit(context: Context, node: ast.expr):
     if isinstance(node.parent, ast.withitem) and node.parent.optional_vars is not None:
         return None
     if isinstance(node.parent, ast.withitem) and context.refers(node.func, *RANGES) and len(node.args) == 1 and not node.keywords:
-        return context.replace(node, "xp.Trace({name})", name=node.args[0])
+        return context.replace(node, "{trace}({name})", name=node.args[0])
     return context.drop(node)

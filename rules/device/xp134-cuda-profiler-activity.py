@@ -43,3 +43,17 @@ def is_sort_key(node: ast.Constant) -> bool:
     if isinstance(node.parent, ast.keyword) and node.parent.arg in {"sort_by", "metric"}:
         return True
     return isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in READERS
+
+
+def check_torchtpu(context: Context):
+    """TorchTPU's activity is that of an out-of-tree device."""
+    for node in context.uses(*ACTIVITIES):
+        yield context.finding(node, "no data without a GPU; a TPU is torch's PrivateUse1", context.replace(node, context.text(node).removesuffix("CUDA") + "PrivateUse1"))
+    for call in context.calls(*OLD_PROFILERS):
+        if any(keyword.arg == "use_cuda" for keyword in call.keywords) and not syntax.is_dead(call):
+            yield context.finding(call, "no CUDA times without a GPU", context.edit_call(call, remove=("use_cuda",)))
+    for node in context.facts.of(ast.Constant):
+        if isinstance(node.value, str) and node.value in SORT_KEYS and is_sort_key(node) and not syntax.is_dead(node):
+            quote = context.text(node)[-1]
+            key = node.value.replace("cuda", "device")  # torch's profiler names the columns of any accelerator so
+            yield context.finding(node, "a column without data", context.replace(node, quote + key + quote))

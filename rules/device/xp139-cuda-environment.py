@@ -54,7 +54,7 @@ def set_finding(context: Context, node: ast.Constant, statement: ast.stmt):
         return context.finding(statement, f"sets {name}, in a program without torch", is_idiom=False)
     if name == "CUDA_VISIBLE_DEVICES" and isinstance(statement, ast.Assign) and hides_devices(statement.value):
         quote = context.text(node)[0]
-        ops = [*context.replace(node, f"{quote}PJRT_DEVICE{quote}"), *context.replace(statement.value, f"{quote}CPU{quote}")]
+        ops = [*context.replace(node, quote + "{host_only}" + quote), *context.replace(statement.value, quote + "{host_only_value}" + quote)]
         return context.finding(statement, "hides the GPUs, but not the TPU", ops, grade=Grade.REQUIRED, danger=Danger.SILENT)
     if is_read(context, name):
         return context.finding(statement, f"sets {name}, which XLA does not read but this program does")

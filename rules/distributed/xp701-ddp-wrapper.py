@@ -68,3 +68,14 @@ def kept(context: Context, call: ast.Call):
     if present or positions:
         ops = context.edit_call(call, remove=present, positions=positions, gradient_as_bucket_view="True")
         yield context.finding(call, "the wrapper takes no device numbers on XLA", ops)
+
+
+def check_torchtpu(context: Context):
+    """The wrapper stays: it reduces over the process group, and needs no device numbers."""
+    for call in context.calls(*DDP):
+        if syntax.is_dead(call) or not call.args:
+            continue
+        present = [keyword.arg for keyword in call.keywords if keyword.arg in CUDA_ARGUMENTS]
+        positions = [index for index in (1, 2) if index < len(call.args)]
+        if present or positions:
+            yield context.finding(call, ops=context.edit_call(call, remove=present, positions=positions))

@@ -2,6 +2,7 @@
 
 import ast
 
+from xlaport.analysis import collectives
 from xlaport.analysis.values import constant
 from xlaport.ruleset.api import Context, Mode, syntax
 
@@ -34,3 +35,21 @@ def ported(context: Context, call: ast.Call):
         template += ", timeout={timeout}"
         holes["timeout"] = timeout
     return [*context.replace(call, template + ")", **holes), *context.ensure("xla_backend")]
+
+
+def check_torchtpu(context: Context):
+    """The backend by name, and gloo beside it where objects or host tensors are gathered."""
+    backend = "cpu:gloo,tpu:{dist_backend}" if any(context.calls(*collectives.OBJECTS)) else "{dist_backend}"
+    for call in context.calls("torch.distributed.init_process_group"):
+        given = call.args[0] if call.args else keyword(call, "backend")
+        extra = [name for name in ("device_id",) if keyword(call, name) is not None]
+        if syntax.is_dead(call) or is_ported(call) or constant(given) is not Ellipsis and constant(given) not in NAMES and isinstance(given, ast.Constant):
+            continue
+        if given is None and extra:
+            yield context.finding(call, ops=context.edit_call(call, remove=extra))
+        elif isinstance(given, ast.Constant):
+            ops = context.replace(given, f'"{backend}"')
+            yield context.finding(call, ops=ops + (context.edit_call(call, remove=extra) if extra else []))
+
+
+NAMES = ("nccl", "NCCL", "cpu:gloo,cuda:nccl", "cuda:nccl,cpu:gloo", "cuda:nccl")

@@ -38,3 +38,17 @@ def in_group_call(context: Context, node: ast.Constant) -> bool:
         isinstance(parent, ast.Call) and context.refers(parent.func, "torch.distributed.init_process_group")
         for parent in syntax.ancestors(node)
     )
+
+
+def check_torchtpu(context: Context):
+    """The default backend of a device is known to torch there, so that question stays."""
+    message = "the backend of TPU tensors is called {dist_backend}"
+    for node in context.facts.of(ast.Constant):
+        if node.value == "nccl" and not syntax.is_docstring(node) and not syntax.is_dead(node) and not in_group_call(context, node):
+            quote = context.text(node)[0]
+            yield context.finding(node, message, context.replace(node, quote + "{dist_backend}" + quote))
+    for node in context.facts.of(ast.Attribute):
+        if context.refers(node, "torch.distributed.Backend.NCCL"):
+            yield context.finding(node, message, context.replace(node, '"{dist_backend}"'))
+    for call in context.calls("torch.distributed.is_nccl_available"):
+        yield availability(context, call)

@@ -28,3 +28,34 @@ def launched(context: Context, call: ast.Call):
         return context.replace(call, "{worker}(0" + tail + ")", **holes)
     tail = ", args={arguments}" if arguments is not None else ""
     return context.replace(call, "torch_xla.launch({worker}" + tail + ")", **holes)
+
+
+SET_ENVIRONMENT = "torch.tpu.distributed.set_tpu_launch_env"
+
+
+def check_torchtpu(context: Context):
+    """`mp.spawn` stays; the parent sets what a TPU job needs, and touches no device."""
+    if not context.on_device:
+        return
+    for call in context.calls("torch.multiprocessing.spawn"):
+        statement, count = syntax.statement_of(call), argument(call, "nprocs", 2)
+        method = next((item.value for item in call.keywords if item.arg == "start_method"), None)
+        if syntax.is_dead(call):
+            continue
+        if method is not None and not (isinstance(method, ast.Constant) and method.value == "spawn"):
+            yield context.finding(method, "a TPU may not be touched in a forked process", context.replace(method, '"spawn"'))
+        if not isinstance(statement, ast.Expr) or sets_environment(context, statement):
+            continue
+        template, holes = (f"{SET_ENVIRONMENT}(nproc_per_node={{count}})", {"count": count}) if count is not None else (f"{SET_ENVIRONMENT}()", {})
+        yield context.finding(call, ops=context.insert(statement, "before", template, **holes))
+
+
+def argument(call: ast.Call, name: str, position: int) -> ast.expr | None:
+    if len(call.args) > position:
+        return call.args[position]
+    return next((item.value for item in call.keywords if item.arg == name), None)
+
+
+def sets_environment(context: Context, statement: ast.stmt) -> bool:
+    block = syntax.block_of(statement)
+    return any(context.refers(getattr(getattr(other, "value", None), "func", None), SET_ENVIRONMENT) for other in block[: block.index(statement)])

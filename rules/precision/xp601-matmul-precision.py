@@ -51,3 +51,18 @@ def in_place(context: Context, node: ast.expr, level: str):
         return context.remove(statement)
     code = f'torch_xla.backends.set_mat_mul_precision("{level}")'
     return [*context.replace_statement(statement, code)[:1], *context.ensure("xla_backends")]  # `import torch_xla` does not bring it
+
+
+def check_torchtpu(context: Context):
+    """`set_float32_matmul_precision` stays: medium, high and highest are one, three and six passes in bfloat16."""
+    for node in context.facts.of(ast.Attribute):
+        if not context.refers(node, *MATMUL, *OTHERS) or not is_assigned(node) or syntax.is_dead(node):
+            continue
+        level, statement = LEVELS.get(constant(node.parent.value)), syntax.statement_of(node)
+        if context.refers(node, *OTHERS):
+            yield context.finding(node, "chooses among NVIDIA's kernels", context.remove(statement))
+        elif level is None:
+            yield context.finding(node)
+        else:
+            setting = context.replace_statement(statement, f'torch.set_float32_matmul_precision("{level}")')
+            yield context.finding(node, ops=setting)

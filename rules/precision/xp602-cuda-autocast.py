@@ -4,7 +4,7 @@ import ast
 
 from xlaport.analysis import devices
 from xlaport.analysis.values import constant
-from xlaport.ruleset.api import Context, syntax
+from xlaport.ruleset.api import Context, Danger, syntax
 
 CUDA = "torch.cuda.amp.autocast"
 WRAPPERS = ("torch_xla.amp.autocast", "torch_xla.amp.autocast_mode.autocast")
@@ -125,8 +125,20 @@ def for_any_device(context: Context, call: ast.Call, positional: list[ast.expr])
     quote = "'" if device is not None and context.text(device).startswith("'") else '"'
     spelled = devices.spelled(device, context.module, f"{quote}{{device_type}}{quote}") if device is not None else None
     if spelled is None:
+        yield from without_dtype(context, call, given)
         return
     ops = context.replace(device, spelled.template, **spelled.holes)
+    if "dtype" not in given and "" not in given and context.target.autocast_dtype and constant(given.get("enabled")) is not False:
+        ops += context.edit_call(call, dtype=context.target.autocast_dtype)
     if "dtype" in given and is_half(context, given["dtype"]):
         ops += context.replace(given["dtype"], "torch.bfloat16")
     yield context.finding(call, MESSAGE, ops)
+
+
+def without_dtype(context: Context, call: ast.Call, given: dict[str, ast.expr]):
+    """`torch.autocast(device.type)`, on a target whose own choice of a type would be float16."""
+    device, wanted = given.get("device_type"), context.target.autocast_dtype
+    if not wanted or "dtype" in given or "" in given or constant(given.get("enabled")) is False or not context.on_device:
+        return
+    if device is not None and (not isinstance(device, ast.Constant) or device.value == context.target.device_type):
+        yield context.finding(call, f"without a dtype autocast picks float16 on a {{runtime}}", context.edit_call(call, dtype=wanted), danger=Danger.SILENT)

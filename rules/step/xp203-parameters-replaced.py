@@ -15,7 +15,7 @@ MOST_SOURCES = 8
 
 FLAG = re.compile("set_swap_module_params_on_conversion")
 PRELUDE = (
-    "# Moving a module to XLA makes new parameters; swapping them in place keeps optimizers and tied weights attached.\n"
+    "# Moving a module to {runtime} makes new parameters; swapping them in place keeps optimizers and tied weights attached.\n"
     "torch.__future__.set_swap_module_params_on_conversion(True)\n"
 )
 RECURRENT = re.compile(r"\b(LSTM|GRU|RNN)\(")

@@ -121,3 +121,17 @@ def is_pure(node: ast.expr) -> bool:
 
 def can_precede(statement: ast.stmt) -> bool:
     return isinstance(statement, (ast.Assign, ast.AnnAssign, ast.Return))
+
+
+def check_torchtpu(context: Context):
+    """`torch.manual_seed` hands the seed to the TPU as it does to CUDA."""
+    seeded = {scope_of(call) for call in context.calls(*HOST)}
+    for call in context.calls(*CUDA):
+        if syntax.is_dead(call) or not seed_of(call):
+            continue
+        if scope_of(call) in seeded:
+            ops = context.drop(call)
+            yield context.finding(call, "torch.manual_seed seeds the TPU already", ops if ops else context.replace(call, "{seed}({value})", value=seed_of(call)))
+            continue
+        seeded.add(scope_of(call))
+        yield context.finding(call, "seeds a CUDA stream", context.replace(call, "{seed}({value})", value=seed_of(call)))

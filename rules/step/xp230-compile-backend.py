@@ -59,3 +59,43 @@ def is_module(context: Context, call: ast.Call) -> bool:
     if call.args or context.names.qualified(call.func) or not {keyword.arg for keyword in call.keywords} <= OPTIONS:
         return False
     return Kind.MODULE in context.values.guess(call.func.value)
+
+
+def check_torchtpu(context: Context):
+    """Stripped: other backends, `dynamic=True`, modes but the default one, options of Inductor."""
+    if not context.on_device:
+        return
+    for node in context.uses(COMPILE):
+        if isinstance(node, ast.Call):
+            yield from stripped(context, node)
+        elif context.refers(getattr(node.parent, "func", None), "functools.partial"):
+            yield from stripped(context, node.parent)
+    for call in context.calls_of_method("compile"):
+        if is_module(context, call):
+            yield from stripped(context, call)
+
+
+RAISING = ("inductor", "cudagraphs", "tensorrt", "torch_tensorrt", "onnxrt", "nvfuser", "aot_ts_nvfuser", "openxla")
+
+
+def stripped(context: Context, call: ast.Call):
+    given = {keyword.arg: keyword.value for keyword in call.keywords}
+    if constant(given.get("disable")) is True:
+        return
+    backend, names = constant(given.get("backend")), []
+    if backend in RAISING:
+        names.append("backend")
+    elif "backend" in given and isinstance(backend, str) and backend != "tpu":
+        return  # `eager` and `aot_eager` compile nothing
+    if "dynamic" in given and constant(given["dynamic"]) is not False and not is_none(given["dynamic"]):
+        names.append("dynamic")
+    if "mode" in given and constant(given["mode"]) != "default" and not is_none(given["mode"]):
+        names.append("mode")
+    if "options" in given and backend != "tpu":
+        names.append("options")
+    if names:
+        yield context.finding(call, f"raises for tensors of a TPU: {', '.join(names)}", context.edit_call(call, remove=names))
+
+
+def is_none(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None

@@ -42,7 +42,7 @@ COMMON = 8
 LOADS = 24
 """Other files read for questions about one file: enough for its own imports and callers."""
 
-DEVICE_WORDS = re.compile(r"cuda|torch\.accelerator|xla|nccl|\.gpu\b|[\"']gpu[\"']")
+DEVICE_WORDS = re.compile(r"cuda|torch\.accelerator|xla|nccl|torch\.tpu\b|(?:device|to)\([\"']tpu|\.gpu\b|[\"']gpu[\"']")
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,8 @@ from xlaport.projectfiles import is_project_file
 from xlaport.reports import terminal
 from xlaport.reports.model import FileOutcome, Report, Status
 from xlaport.source import OtherLanguage, SourceFile, Undecodable, is_python
-from xlaport.targets import PROFILES, SOURCES
+from xlaport.targets import PROFILES, SOURCES, choice
+from xlaport.targets.base import Target
 
 PLAIN = frozenset({Grade.SAFE, Grade.REQUIRED})
 LINE = re.compile(rb"[^\n]*\n|[^\n]+")
@@ -61,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
     failed = write(options, tree, changes) if not (options.diff or options.check) else {}
     outcomes = with_failures(outcomes, failed)
     target = settings.profile
-    report = Report(tuple(outcomes), target.name, target.versions, target.requirements, notes=notes(outcomes, sources, copied=bool(options.out)))
+    report = Report(tuple(outcomes), target.name, target.versions, target.requirements, notes=notes(outcomes, sources, copied=bool(options.out)) + suited(sources, target))
     if options.report:
         write_report(options.report, report, project, settings)
     return show(options, report, changes)
@@ -195,6 +196,13 @@ def hosted(sources: Iterable[SourceFile]) -> list[str]:
     names = ", ".join(source.name for source in found[:3]) + (f" and {len(found) - 3} more" if len(found) > 3 else "")
     asks = "; their metadata still ask for a GPU" if any(source.wants_gpu for source in found) else ""
     return [f"written for Colab or Kaggle, choose a TPU there (Runtime > Change runtime type; Settings > Accelerator){asks}: {names}"]
+
+
+def suited(sources: dict[Path, SourceFile], target: Target) -> tuple[str, ...]:
+    """A sentence on the target that suits the project's torch, where it is another one."""
+    listed = (source.text for path, source in sorted(sources.items()) if path.suffix in {".txt", ".in", ".toml", ".cfg", ".yml", ".yaml"})
+    said = choice.sentence(choice.pinned(listed), target, PROFILES.values())
+    return (said,) if said else ()
 
 
 # -- output

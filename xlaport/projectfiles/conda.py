@@ -9,7 +9,7 @@ from xlaport.findings import Finding
 from xlaport.projectfiles import listed, requirements
 from xlaport.projectfiles.listed import Listed, Listing
 from xlaport.projectfiles.packages import CLAUSE, known, normalized, version
-from xlaport.projectfiles.python_version import OLDEST
+from xlaport.projectfiles.python_version import needs
 from xlaport.projectfiles.view import Edit, View
 from xlaport.projectfiles.yaml_values import Scalar
 
@@ -56,18 +56,18 @@ def without_item(view: View, scalar: Scalar) -> Edit:
 
 def old_python(view: View, packages: list[tuple[Scalar, str, str]]) -> Iterator[Finding]:
     for scalar, name, text in packages:
-        if name == "python" and is_held_old(text):
-            message = f"{scalar.text}: torch 2.9 and torch_xla 2.9 need Python 3.10 or newer; raise it, and the pins that are too old for it"
+        if name == "python" and is_held_old(text, version(view.target.python)):
+            message = f"{scalar.text}: {needs(view)} Python {view.target.python} or newer; raise it, and the pins that are too old for it"
             yield view.finding("XP856", scalar.start, scalar.end, message)
 
 
-def is_held_old(text: str) -> bool:
-    """Does a version of conda (`=3.8`, `==3.8.5`, `>=3.8,<3.10`) exclude 3.10?"""
+def is_held_old(text: str, oldest: tuple[int, ...]) -> bool:
+    """Does a version of conda (`=3.8`, `==3.8.5`, `>=3.8,<3.10`) exclude `oldest`?"""
     single = re.match(r"=\s*(\d[\d.]*)", text)
     if single:
-        return version(single[1])[:2] < OLDEST
+        return version(single[1])[:2] < oldest
     return any(
-        operator in {"==", "<="} and version(number)[:2] < OLDEST or operator == "<" and version(number) <= OLDEST
+        operator in {"==", "<="} and version(number)[:2] < oldest or operator == "<" and version(number) <= oldest
         for operator, number in CLAUSE.findall(text)
     )
 
@@ -99,8 +99,8 @@ def to_pip(view: View, conda: list[Scalar], pip: list[Scalar], torch: list[Scala
     names = list(dict.fromkeys(TORCH[SPEC.match(s.text)["name"].lower()] for s in torch))
     already = {item.name for item in items}
     wanted = {listed.parse(text).name: text for text in (*view.target.requirements, *view.target.companions)}
-    added = [text for name, text in wanted.items() if name in (*names, "torch", "torch-xla") and normalized(name) not in already]
-    message = f"{', '.join(s.text for s in torch)} become {', '.join(added)} of the pip list: torch_xla fits the wheels of the package index"
+    added = [text for name, text in wanted.items() if name in (*names, "torch", view.target.package) and normalized(name) not in already]
+    message = f"{', '.join(s.text for s in torch)} become {', '.join(added)} of the pip list: {view.target.name} fits the wheels of the package index"
     return view.finding("XP858", torch[0].start, torch[0].end, message, moved(view, conda, pip, torch, added))
 
 

@@ -91,7 +91,7 @@ def conda_findings(view: View, arguments: tuple[Word, ...]) -> Iterator[Finding]
         name = re.split(r"[=<>!~ ]", word.value)[0].rsplit("::", 1)[-1].lower()
         if name in TORCH and TORCH[name] == "torch":
             needed = " ".join(f"'{text}'" for text in view.target.requirements)
-            message = f"no conda channel has the torch that torch_xla fits: use pip install {needed}"
+            message = f"no conda channel has the torch that {view.target.name} fits: use pip install {needed}"
             yield view.finding("XP858", word.start, word.end, message)
         elif CUDA_PACKAGES.match(name):
             yield view.finding("XP857", word.start, word.end, f"{name} is part of CUDA: leave it out")

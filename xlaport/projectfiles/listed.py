@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from xlaport.findings import Danger, Finding
 from xlaport.projectfiles.packages import (
-    OTHER_FRAMEWORKS, Package, Requirement, is_newer, is_older, known, normalized, parse, pins, stays_in, torch_xla,
+    OTHER_FRAMEWORKS, Package, Requirement, is_newer, is_older, known, normalized, own_package, parse, pins, stays_in,
 )
 from xlaport.projectfiles.view import Edit, View
 
@@ -99,16 +99,16 @@ def version_findings(view: View, item: Listed, pin: str) -> Iterator[Finding]:
     requirement = item.requirement
     written = requirement_name(view, item)
     if is_fixed(item):
-        message = f"{written} comes from a fixed place: torch_xla needs {written}{pin} by name"
+        message = f"{written} comes from a fixed place: {view.target.name} needs {written}{pin} by name"
         yield view.finding("XP855", item.start, item.end, message)
         return
     if stays_in(requirement.spec, pin):
         return
-    message = f"{written}{requirement.spec} becomes {written}{pin}, the release torch_xla is built for"
+    message = f"{written}{requirement.spec} becomes {written}{pin}, the release {view.target.name} is built for"
     if is_older(requirement.spec, pin):
         message += "; the program was held at an older one, so expect more to change than CUDA"
     elif is_newer(requirement.spec, pin):
-        message += "; the program asked for a newer one, which torch_xla does not have"
+        message += f"; the program asked for a newer one, which {view.target.name} does not have"
     yield view.finding("XP850", item.start, item.end, message, [item.pin(pin)])
 
 
@@ -125,7 +125,7 @@ def requirement_name(view: View, item: Listed) -> str:
 
 def missing_torch_xla(view: View, listing: Listing, family: list[Listed]) -> Iterator[Finding]:
     listed = {item.name for item in family}
-    if not family or "torch-xla" in listed:
+    if not family or view.target.package in listed:
         return
     if "torch" not in listed and (listing.includes_others or listing.optional):
         return  # torch, and torch_xla with it, stand in the other list
@@ -134,12 +134,12 @@ def missing_torch_xla(view: View, listing: Listing, family: list[Listed]) -> Ite
     anchor = min(family, key=lambda item: (item.name != "torch", never_on_linux(item), bool(item.requirement.marker)))
     if anchor.requirement.marker and never_on_linux(anchor):
         return
-    needed = torch_xla(view.target)
+    needed = own_package(view.target)
     if listing.other_index:
         message = f"{needed} is needed as well, and {listing.other_index} does not have it: install it from the package index"
         yield view.finding("XP851", anchor.start, anchor.end, message)
         return
-    message = f"{needed} is added: the migrated program imports it"
+    message = f"{needed} is added: the migrated program {'imports' if view.target.registers else 'runs on'} it"
     yield view.finding("XP851", anchor.start, anchor.end, message, anchor.add(needed + marker_of(anchor)))
 
 

@@ -63,7 +63,9 @@ def version(text: str) -> tuple[int, ...]:
 
 
 def stays_in(spec: str, pin: str) -> bool:
-    """Does `spec` only allow versions of the series `pin` (`==2.9.*`) names, and none of its CUDA builds?"""
+    """Does `spec` only allow versions of the series `pin` (`==2.9.*`), or of the range (`>=2.11,<=2.15`), and no CUDA builds?"""
+    if not pin.startswith("=="):
+        return stays_between(spec, pin)
     series = version(pin.removeprefix("=="))
     after = (*series[:-1], series[-1] + 1)
     above = below = False
@@ -80,9 +82,31 @@ def stays_in(spec: str, pin: str) -> bool:
     return above and below
 
 
+def stays_between(spec: str, pin: str) -> bool:
+    """`stays_in` for a range, whose upper end may be open. Minor releases are compared."""
+    lowest, highest = bounds(pin)
+    above = below = False
+    for operator, text in CLAUSE.findall(spec):
+        number = version(text)[:2]
+        if "+" in text:
+            return False
+        if operator in {"==", "===", "~="} and (operator != "~=" or len(version(text)) > 2):
+            return number >= lowest and (not highest or number <= highest)
+        above = above or operator in {">=", ">", "~="} and number >= lowest
+        below = below or operator in {"<", "<="} and number <= highest
+    return above and (below or not highest)
+
+
+def bounds(pin: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The ends of a clause: `>=2.11,<=2.15` -> (2, 11), (2, 15), `==2.9.*` -> (2, 9), (2, 9); an open end is ()."""
+    ends = {operator: version(text)[:2] for operator, text in CLAUSE.findall(pin)}
+    exact = ends.get("==", ())
+    return exact or ends.get(">=", ()), exact or ends.get("<=", ())
+
+
 def is_older(spec: str, pin: str) -> bool:
     """Does `spec` hold the package below the series of `pin`?"""
-    series = version(pin.removeprefix("=="))
+    series = bounds(pin)[0]
     return any(
         operator in {"==", "===", "<", "<=", "~="} and version(text)[: len(series)] < series for operator, text in CLAUSE.findall(spec)
     )
@@ -90,8 +114,8 @@ def is_older(spec: str, pin: str) -> bool:
 
 def is_newer(spec: str, pin: str) -> bool:
     """Does `spec` hold the package above the series of `pin`?"""
-    series = version(pin.removeprefix("=="))
-    return any(
+    series = bounds(pin)[1]
+    return bool(series) and any(
         operator in {"==", "===", ">", ">=", "~="} and version(text)[: len(series)] > series for operator, text in CLAUSE.findall(spec)
     )
 
@@ -102,9 +126,9 @@ def pins(target: Target) -> dict[str, str]:
     return {requirement.name: requirement.spec for requirement in found}
 
 
-def torch_xla(target: Target) -> str:
+def own_package(target: Target) -> str:
     """The requirement that brings the target's package."""
-    return next(text for text in target.requirements if parse(text).name == "torch-xla")
+    return next(text for text in target.requirements if parse(text).name == target.package)
 
 
 # -- packages

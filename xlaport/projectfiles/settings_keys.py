@@ -94,7 +94,7 @@ def scalar_findings(view: View, setting: Setting, in_trainer: bool) -> Iterator[
         message = f"{written(setting)} does not run on the TPU accelerator: leave it out, or set xla or xla_fsdp"
         yield view.finding("XP871", setting.start, setting.end, message)
     elif BACKEND.match(key) and value == "nccl":
-        yield replaced(view, "XP872", setting, view.target.device_type)
+        yield replaced(view, "XP872", setting, view.target.dist_backend)
     elif key == "distributed_type" and value == "MULTI_GPU":
         message = f"{written(setting)} is for CUDA: run `accelerate config` again on the TPU machine"
         yield view.finding("XP873", setting.start, setting.end, message)

@@ -100,8 +100,9 @@ def variable(view: View, word: Word, edits: list[Edit] | None) -> Finding:
         message = f"{name} means nothing to a TPU" + ("" if edits else ": take it out, and what reads it")
         return view.finding("XP861", word.start, word.end, message, edits, danger=Danger.NONE)
     if value.strip("\"'").lower() in NO_GPU:
-        message = f"{word.text} kept the program off the GPU; PJRT_DEVICE=CPU keeps it off the TPU"
-        edit = [Edit(word.start, word.end, "PJRT_DEVICE=CPU")]
+        off = view.target.expand("{host_only}={host_only_value}")
+        message = f"{word.text} kept the program off the GPU; {off} keeps it off the TPU"
+        edit = [Edit(word.start, word.end, off)]
         return view.finding("XP860", word.start, word.end, message, edit, grade=Grade.REQUIRED, danger=Danger.SILENT)
     message = f"{word.text} has no effect on a TPU: a plain program has one chip, a launched one has all"
     if not edits:
@@ -150,6 +151,8 @@ def torch_launcher(view: View, command: Command, launcher: str) -> str:
     text = view.text[command.words[0].start : command.words[-1].end]
     count = PROCESSES.search(text)
     number = f" {count['count'].strip(chr(34))}" if count else ""
+    if not view.target.registers:
+        return f"{launcher} starts{number} processes here: start one a chip, with the environment that torch.tpu.distributed.set_tpu_launch_env sets made before it"
     message = f"{launcher} starts{number} processes here: start one a chip, or start the script plainly where it was migrated to torch_xla.launch"
     return message + ("; torchrun takes its place and passes no --local-rank" if launcher.endswith(".launch") else "")
 

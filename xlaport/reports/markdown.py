@@ -13,6 +13,7 @@ from xlaport.reports.model import FileOutcome, Report, Status
 from xlaport.ruleset import load
 from xlaport.ruleset.schema import Rule
 from xlaport.source import lines_of
+from xlaport.targets import PROFILES
 
 HUNKS_SHOWN = 3
 """Before/after hunks printed for each rule; the other places are listed."""
@@ -45,7 +46,7 @@ def render(report: Report) -> str:
 def head(report: Report) -> str:
     lines = [
         "# Migration to TPU", "",
-        f"Target: PyTorch/XLA ({report.target} {report.versions}). Made by `xlaport migrate`.", "",
+        f"Target: {PROFILES[report.target].title} ({report.target} {report.versions}). Made by `xlaport migrate`.", "",
         f"**{report.honest_line}.** Files: {report.files_line}.", "",
     ]
     counts = {grade: sum(1 for f in report.idioms_converted if f.grade is grade) for grade in GRADES}

@@ -38,6 +38,8 @@ XM = Target(
         "runtime": "XLA",
         "dist_backend": "xla",
         "trace": "xp.Trace",
+        "host_only": "PJRT_DEVICE",
+        "host_only_value": "CPU",
         "sync": "torch_xla.sync()",
         "sync_wait": "torch_xla.sync(wait=True)",
         "seed": "torch_xla.manual_seed",

@@ -34,6 +34,8 @@ TORCHTPU = Target(
         "host_device_count": "torch.accelerator.device_count()",
         "device_name": "torch.tpu.get_device_name()",
         "memory_limit": "torch.tpu.get_device_properties().total_memory",
+        "host_only": "TORCH_DEVICE_BACKEND_AUTOLOAD",
+        "host_only_value": "0",
         "trace": "torch.profiler.record_function",
     },
     imports={
@@ -41,6 +43,7 @@ TORCHTPU = Target(
         "os": "import os",
         "time": "import time",
         "functools": "import functools",
+        "contextlib": "import contextlib",
     },
     requirements=("torch>=2.11,<=2.15", "torch-tpu==0.2.*"),
     companions=("torchvision>=0.26", "torchaudio>=2.11"),

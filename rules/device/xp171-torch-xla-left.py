@@ -1,0 +1,46 @@
+"""What is left of torch_xla: imports nothing uses any more, and uses that no other rule speaks of."""
+
+import ast
+
+from xlaport.ruleset.api import Context, syntax
+
+MODULE = "torch_xla"
+ADVICE = {
+    "torch_xla.distributed.spmd": "SPMD is another model there: one process a device, init_device_mesh with DTensor or fully_shard",
+    "torch_xla.runtime.use_spmd": "SPMD is another model there: one process a device, init_device_mesh with DTensor or fully_shard",
+    "torch_xla.distributed.fsdp": "use torch's fully_shard, one process a device",
+    "torch_xla.debug.metrics": "TorchTPU has no public metrics; torch.tpu._get_cache_stats() is private",
+    "torch_xla.debug.profiler": "use torch.profiler with ProfilerActivity.PrivateUse1",
+    "torch_xla.core.xla_model.get_memory_info": "TorchTPU 0.2 has no reading of device memory",
+    "torch_xla.core.xla_model.reduce_gradients": "use DistributedDataParallel, or torch.distributed.all_reduce and a division",
+    "torch_xla.core.xla_model.mesh_reduce": "use torch.distributed.all_gather_object, over a group that has gloo",
+    "torch_xla.core.xla_model.all_reduce": "use torch.distributed.all_reduce, which works in place",
+    "torch_xla.core.xla_model.all_gather": "use torch.distributed.all_gather_into_tensor, which fills a tensor it is given",
+    "torch_xla.experimental.custom_kernel": "use F.scaled_dot_product_attention, or torch.tpu.pallas",
+}
+
+
+def check(context: Context):
+    used = {node.id for node in context.facts.of(ast.Name) if not syntax.is_dead(node)}
+    for node in context.facts.of(ast.Import, ast.ImportFrom):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            continue
+        for alias in node.names:
+            name = alias.name if isinstance(node, ast.Import) else f"{node.module}.{alias.name}"
+            if name.split(".")[0] != MODULE:
+                continue
+            bound = alias.asname or (alias.name.split(".")[0] if isinstance(node, ast.Import) else alias.name)
+            if bound not in used:
+                written = alias.asname or alias.name
+                yield context.finding(node, f"`{name}` is imported and not used", context.drop_imported(node, written), is_idiom=False)
+    for name, nodes in context.names.references.items():
+        if not name.startswith(MODULE + "."):
+            continue
+        for node in nodes:
+            if not isinstance(node.parent, ast.Attribute) and not syntax.is_dead(node) and syntax.is_read(node) | syntax.is_called(node):
+                yield context.finding(node, advice(name), danger=None)
+
+
+def advice(name: str) -> str:
+    start = next((start for start in ADVICE if name == start or name.startswith(start + ".")), "")
+    return f"`{name}` has no form here that is safe to write: {ADVICE[start]}" if start else f"`{name}` is torch_xla's, which is not there"

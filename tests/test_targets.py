@@ -1,0 +1,192 @@
+"""Other targets than torch_xla: what each row of the map becomes, sample models, and the way over torch_xla."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+from support import PLAIN, changes, findings, migrated, program
+
+from xlaport import opstatus
+from xlaport.config import Settings
+from xlaport.engine import Selection
+from xlaport.projectfiles import migrate as migrate_file
+from xlaport.ruleset import load
+from xlaport.ruleset.examples import blocks_of
+from xlaport.source import SourceFile
+from xlaport.targets import PROFILES, choice
+
+TPU = {"target": "torchtpu"}
+MODELS = Path(__file__).resolve().parents[1] / "sample_models"
+PROGRAMS = sorted(path for path in MODELS.iterdir() if path.suffix == ".py" or path.is_dir())
+RESIDUE = re.compile(r"torch\.cuda|\.cuda\(|[\"']cuda|nccl|torch_xla|\bxm\.|\bxr\.")
+
+TRAINING = '''
+    import torch
+    from torch.utils.data import DataLoader
+
+    def main(model, dataset, optimizer, loss_fn):
+        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        torch.manual_seed(0)
+        torch.cuda.manual_seed_all(0)
+        torch.backends.cudnn.benchmark = True
+        model = model.cuda()
+        scaler = torch.cuda.amp.GradScaler()
+        fast = torch.compile(model, mode="max-autotune", dynamic=True, backend="inductor")
+        for x, y in DataLoader(dataset, batch_size=8, pin_memory=True):
+            x, y = x.to(device, non_blocking=True), y.cuda()
+            optimizer.zero_grad()
+            with torch.cuda.amp.autocast():
+                loss = loss_fn(fast(x), y)
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        torch.cuda.synchronize()
+        torch.cuda.empty_cache()
+        model.load_state_dict(torch.load("best.pt", map_location="cuda"))
+'''
+
+PORTED = '''
+    import torch
+    from torch.utils.data import DataLoader
+
+    def main(model, dataset, optimizer, loss_fn):
+        device = torch.device("tpu")
+        torch.manual_seed(0)
+        model = model.to("tpu")
+        scaler = torch.amp.GradScaler("tpu", enabled=False)
+        fast = torch.compile(model)
+        for x, y in DataLoader(dataset, batch_size=8):
+            x, y = x.to(device, non_blocking=True), y.to("tpu")
+            optimizer.zero_grad()
+            with torch.autocast("tpu", dtype=torch.bfloat16):
+                loss = loss_fn(fast(x), y)
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        torch.accelerator.synchronize()
+        model.load_state_dict(torch.load("best.pt", map_location="cpu"))
+'''
+
+
+def lines(text: str) -> list[str]:
+    """Code without blank lines and the prelude about parameters that a move replaces."""
+    return [line for line in text.splitlines() if line.strip() and "swap" not in line]
+
+
+def test_training_loop():
+    after = migrated(program(TRAINING), **TPU)
+    ast.parse(after)
+    assert lines(after) == lines(program(PORTED))
+
+
+def test_distributed_program_keeps_its_wrapper():
+    after = migrated(program('''
+        import torch
+        import torch.distributed as dist
+        import torch.multiprocessing as mp
+        from torch.nn.parallel import DistributedDataParallel as DDP
+
+        def worker(rank, world):
+            dist.init_process_group("nccl", rank=rank, world_size=world)
+            torch.cuda.set_device(rank)
+            model = DDP(torch.nn.Linear(2, 2).to(rank), device_ids=[rank])
+            loss = model(torch.ones(2, 2).to(rank)).sum()
+            loss.backward()
+
+        if __name__ == "__main__":
+            world = torch.cuda.device_count()
+            mp.spawn(worker, args=(world,), nprocs=world)
+    '''), **TPU)
+    assert 'dist.init_process_group("tpu_dist", rank=rank, world_size=world)' in after
+    assert "set_device" not in after and "device_ids" not in after and "DDP(" in after
+    assert "torch.tpu.distributed.set_tpu_launch_env(nproc_per_node=world)\n    mp.spawn(worker" in after
+    assert "world = torch.accelerator.device_count()" in after
+
+
+@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
+def test_sample_models(path):
+    """They parse, stay as they are in a second run, and say CUDA only where the report names it."""
+    found = [path] if path.is_file() else sorted(path.rglob("*.py"))
+    files = {file.relative_to(MODELS).as_posix(): file.read_text(encoding="utf-8") for file in found}
+    first = changes(files, **TPU)
+    for item in first.values():
+        assert not item.refused
+        ast.parse(item.after.text)
+        reported = {finding.location.line for finding in item.remaining}
+        left = [number for number, line in enumerate(item.after.text.splitlines(), 1) if RESIDUE.search(line.partition("#")[0]) and number not in reported]
+        assert not left, [item.after.text.splitlines()[number - 1] for number in left]
+        assert "sync()" not in item.after.text.replace("torch.accelerator.", "")
+    again = changes({name: item.after.text for name, item in first.items()}, **TPU)
+    assert {name: item.after.text for name, item in again.items()} == {name: item.after.text for name, item in first.items()}
+
+
+def test_over_torch_xla_comes_out_the_same():
+    """But for what the first port settled: the scaler's place, and the choice of a host device."""
+    source = program('''
+        import torch
+
+        def main(model, loader, optimizer, loss_fn):
+            device = torch.device("cuda")
+            model = model.to(device)
+            for x, y in loader:
+                x, y = x.to(device), y.to(device)
+                optimizer.zero_grad()
+                with torch.autocast("cuda", dtype=torch.bfloat16):
+                    loss = loss_fn(model(x), y)
+                loss.backward()
+                optimizer.step()
+    ''')
+    over = migrated(migrated(source), source="torch_xla", **TPU)
+    assert lines(over) == lines(migrated(source, **TPU))
+
+
+def test_requirements():
+    assert requirements("torch==2.3.1\ntorchvision\n") == "torch>=2.11,<=2.15\ntorch-tpu==0.2.*\ntorchvision>=0.26\n"
+    assert requirements("torch==2.12.*\n") == "torch==2.12.*\ntorch-tpu==0.2.*\n"
+
+
+def requirements(text: str) -> str:
+    source = SourceFile.from_bytes(Path("requirements.txt"), "requirements.txt", text.encode())
+    return migrate_file(source, Selection(Settings(**TPU), PLAIN)).after.text
+
+
+def test_every_section_that_edits_has_an_example():
+    for rule in load.builtin():
+        there = rule.differing.get("torchtpu")
+        if there is not None and there.check and rule.grade.value != "manual":
+            edited = {block.target for block in blocks_of(rule.path) if block.kind in ("before", "after")}
+            assert "torchtpu" in edited or rule.code in WITHOUT, rule.path
+
+
+WITHOUT = {"XP128"}
+"""What only reports there."""
+
+
+@pytest.mark.parametrize(
+    "text, target, wanted",
+    [
+        ("torch==2.12.0\n", "torch_xla", "suits the target torchtpu"),
+        ("torch==2.9.1\n", "torchtpu", "suits the target torch_xla"),
+        ("torch>=2.12\n", "torchtpu", ""),
+        ("torch==2.3.1\n", "torchtpu", ""),
+    ],
+)
+def test_the_report_says_which_target_suits(text, target, wanted):
+    said = choice.sentence(choice.pinned([text]), PROFILES[target], PROFILES.values())
+    assert wanted in said and bool(said) == bool(wanted)
+
+
+def test_kernels_of_the_device():
+    kinds = opstatus.kernels("torchtpu", "0.2")
+    assert kinds["add"] == kinds["_fused_adamw"] == "kernel"
+    assert kinds["dropout"] == "composite"
+    assert kinds["huber_loss"] == kinds["_amp_update_scale"] == "none"
+
+
+def test_an_operator_without_a_kernel_is_an_error_there_alone():
+    text = "import torch.nn.functional as F\n\ndef loss(x, y, device='cuda'):\n    return F.huber_loss(x.to(device), y)\n"
+    assert [f.severity.value for f in findings(text, **TPU) if f.code == "XP520"] == ["error"]
+    assert not [f for f in findings(text) if f.code == "XP520"]
