@@ -18,7 +18,7 @@ DISTRIBUTED = ("auto", "spmd", "mp", "keep")
 @dataclass(frozen=True)
 class Settings:
     """`select`/`ignore`: rule codes or prefixes (`XP1`). `target`: a name of `xlaport.targets`. `spelling`: `xm` or `2.x`, of torch_xla.
-    `source`: what the code was written for, `from` in a table.
+    `source`: what the code was written for, `--from`.
 
     `exclude`: patterns of files and folders left alone. `per_file_ignores`: pattern -> codes that `lint` leaves out there.
     `extend_rules`: files or folders of the project's own rules. See docs/configuration.md.
@@ -97,7 +97,7 @@ def from_table(table: dict, file: Path) -> Settings:
     defaults = {item.name: item.default for item in fields(Settings)}
     values = {}
     for key, value in table.items():
-        name = RENAMED.get(key, key.replace("-", "_"))
+        name = key.replace("-", "_")
         default = defaults.get(name)
         if default is None:
             raise UserError(f"{file}: [tool.xlaport] has no setting {key!r}")
@@ -111,10 +111,6 @@ def from_table(table: dict, file: Path) -> Settings:
     if "extend_rules" in values:
         values["extend_rules"] = tuple(str(file.parent / name) for name in values["extend_rules"])
     return Settings(**values)
-
-
-RENAMED = {"from": "source"}
-"""`from` is a word of Python."""
 
 
 def ignores_from(value: object, file: Path) -> tuple[tuple[str, tuple[str, ...]], ...]:
