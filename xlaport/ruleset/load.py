@@ -43,6 +43,7 @@ def builtin() -> tuple[Rule, ...]:
     return tuple(rules)
 
 
+@lru_cache(maxsize=8)
 def on_target(target: str, source: str = "cuda") -> tuple[Rule, ...]:
     """The rules xlaport ships as they are on a target, for programs of CUDA and, beside it, of `source`."""
     return seen_on(builtin(), target, source)
