@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from xlaport import __version__
+from xlaport import __version__, usercache
 from xlaport.errors import UserError
 from xlaport.preflight import children, hlo, memory
 from xlaport.preflight.children import Child
@@ -178,7 +178,7 @@ def first_line(error: str) -> str:
 
 
 def cache_folder() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "xlaport" / "preflight"
+    return usercache.folder("preflight")
 
 
 def read_cache(key: str) -> Compiled | None:
