@@ -229,7 +229,8 @@ def test_the_error_that_came_first_counts(here):
     (folder / "events.0.7.jsonl").write_text(end.format("ConnectionError: peer", 2.0))
     (folder / "events.1.8.jsonl").write_text(end.format("ValueError: the cause", 1.0))
     (folder / "events.0.6.jsonl").write_text(end.format("ChildFailedError: launcher", 3.0))
-    told = programs.told(programs.records(folder), programs.first_error(folder), 1, False, 1.0, "")
+    recorded = programs.streams(folder)
+    told = programs.told(programs.by_rank(recorded), programs.first_error(recorded), 1, False, 1.0, "")
     assert told.reason() == "ValueError: the cause"
 
 

@@ -43,23 +43,19 @@ def page(found: Verification, pair: Pair) -> Iterator[str]:
     if found.comparisons:
         loss = found.comparisons[0]
         yield '<h2>Loss</h2><p class="key"><span style="color:var(--cpu)">original on the CPU</span><span style="color:var(--port)">port</span><span style="color:var(--soft)">dashed: a graph was compiled</span></p>'
-        yield curves(found, [("cpu", loss.base), ("port", loss.port)], "losses of the original and of the port by backward pass", str_number)
+        yield curves(found, [("cpu", loss.base), ("port", loss.port)], "losses of the original and of the port by backward pass")
         yield '<h2>Difference, on a logarithmic scale</h2><p class="key"><span style="color:var(--port)">port</span><span>shaded: the original\'s own runs differ as much</span></p>'
         yield differences(found, loss.deviation, loss.envelope)
         yield table(found)
     yield "</main></body></html>"
 
 
-def str_number(value: float) -> str:
-    return f"{value:.4g}"
-
-
-def curves(found: Verification, rows: Sequence[tuple[str, Sequence[float]]], label: str, tick) -> str:
+def curves(found: Verification, rows: Sequence[tuple[str, Sequence[float]]], label: str) -> str:
     finite = [value for _, values in rows for value in values if math.isfinite(value)]
     low, high = (min(finite), max(finite)) if finite else (0.0, 1.0)
     high = high if high > low else low + 1.0
     drawn = "".join(f'<polyline class="{name}" points="{points(values, low, high)}"/>' for name, values in rows)
-    return picture(label, marks(found, len(rows[0][1])) + drawn, [(low, tick(low)), (high, tick(high))], low, high)
+    return picture(label, marks(found, len(rows[0][1])) + drawn, [(value, f"{value:.4g}") for value in (low, high)], low, high)
 
 
 def differences(found: Verification, deviation: Sequence[float], envelope: Sequence[float]) -> str:

@@ -27,7 +27,8 @@ def verification(found: Verification, pair: Pair, out: TextIO) -> None:
     if found.comparisons:
         for line in (*table(found), "", *picture(found.comparisons[0]), ""):
             write(line, "")
-    style = STYLES[found.judgement.verdict] if found.exit_status in (0, 2) or found.judgement.verdict is not Verdict.MATCH else "bold red"
+    ends = found.performance is None or not found.performance.no_step_end
+    style = STYLES[found.judgement.verdict] if ends or found.judgement.verdict is not Verdict.MATCH else "bold red"
     for line in wrapped(verify_sentences.headline(found)):
         write(line, style)
     for remark in verify_sentences.remarks(found, pair):

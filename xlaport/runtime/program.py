@@ -142,7 +142,8 @@ def run(program: Program, job: Job, limit: float | None, show: bool = False) -> 
         timed_out = not ended_in_time(child, described, limit)
     seconds = time.monotonic() - started
     printed = "" if show else tail(folder / "output.txt")
-    return told(records(folder), first_error(folder), child.returncode, timed_out, seconds, printed)
+    recorded = streams(folder)
+    return told(by_rank(recorded), first_error(recorded), child.returncode, timed_out, seconds, printed)
 
 
 @contextmanager
@@ -300,19 +301,19 @@ def streams(folder: Path) -> list[tuple[int, list[dict]]]:
     return sorted(found, key=lambda pair: pair[0])
 
 
-def records(folder: Path) -> tuple[tuple[dict, ...], ...]:
+def by_rank(recorded: list[tuple[int, list[dict]]]) -> tuple[tuple[dict, ...], ...]:
     """By rank, without gaps; of a rank's processes the one that trained comes last, so that its end is the one that counts."""
     ranks: dict[int, list[list[dict]]] = {}
-    for rank, entries in streams(folder):
+    for rank, entries in recorded:
         ranks.setdefault(rank, []).append(entries)
     for own in ranks.values():
         own.sort(key=lambda entries: any(record["kind"] in ("loss", "step") for record in entries))
     return tuple(tuple(record for entries in ranks[rank] for record in entries) for rank in sorted(ranks))
 
 
-def first_error(folder: Path) -> dict | None:
+def first_error(recorded: list[tuple[int, list[dict]]]) -> dict | None:
     """The end of the process that failed first, of any rank: others fail for it, launchers last."""
-    ends = [record for _, entries in streams(folder) for record in entries if record["kind"] == "end" and record["status"] == "error"]
+    ends = [record for _, entries in recorded for record in entries if record["kind"] == "end" and record["status"] == "error"]
     return min(ends, key=lambda record: record["time"], default=None)
 
 

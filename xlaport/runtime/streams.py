@@ -6,8 +6,8 @@ replaced below autograd and below C++ composites (LSTM, attention, Gumbel softma
 drawn in contiguous order on both sides: a transposed CPU tensor is filled in the order of its indices, as XLA sees it.
 
 What needs the values of a device tensor to draw (a tensor of probabilities or means) draws standard numbers on the host
-and combines them on the device, so nothing is read. Poisson, binomial, gamma, Dirichlet, Cauchy, geometric and
-log-normal draws run on the host in torch_xla 2.9 anyway and need nothing here.
+and combines them on the device, so nothing is read. Poisson, binomial, gamma and Dirichlet draws run on the host in
+torch_xla 2.9 anyway and need nothing here.
 """
 
 from __future__ import annotations
@@ -45,10 +45,12 @@ def install(key: str) -> None:
 # -- drawing on the host
 
 
-def drawn(name: str, shape, dtype: torch.dtype, *parameters, generator=None) -> Tensor:
+CPU = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
+
+
+def drawn(name: str, shape, dtype: torch.dtype, *parameters, generator=None, **named) -> Tensor:
     """A contiguous host tensor filled by the CPU kernel of `name`."""
-    keys = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
-    return KERNELS[name].call_boxed(keys, torch.empty(shape, dtype=dtype, device="cpu"), *parameters, generator=generator)
+    return KERNELS[name].call_boxed(CPU, torch.empty(shape, dtype=dtype, device="cpu"), *parameters, generator=generator, **named)
 
 
 def fill(name: str):
@@ -56,7 +58,7 @@ def fill(name: str):
 
     def kernel(self: Tensor, *parameters, generator=None, **named) -> Tensor:
         if self.device.type == "cpu" and self.is_contiguous():
-            return KERNELS[name].call_boxed(torch._C.DispatchKeySet(torch._C.DispatchKey.CPU), self, *parameters, generator=generator, **named)
+            return KERNELS[name].call_boxed(CPU, self, *parameters, generator=generator, **named)
         return self.copy_(drawn(name, self.shape, self.dtype, *parameters, generator=generator, **named))
 
     return kernel

@@ -7,6 +7,7 @@ the same step from the same state, compares, and takes the leader's state for th
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from pathlib import Path
@@ -15,6 +16,7 @@ import torch
 from torch.optim import Optimizer
 
 from xlaport.runtime.inside import counters, perturbation
+from xlaport.runtime.inside.held import local, parameters
 from xlaport.runtime.inside.modules import Modules
 from xlaport.runtime.inside.session import Session
 from xlaport.runtime.job import LockStep
@@ -120,15 +122,10 @@ class Companion:
 
     def compare_outputs(self, led: list, own: list) -> None:
         for (name, kind, reference), (called, _, output) in zip(led, own):
+            largest, mean = distance(reference, output) if name == called else (math.inf, math.inf)
+            self.session.record("output", name=name, type=kind, largest=largest, mean=mean)
             if name != called:  # a module that only one side calls: from here on, nothing corresponds
-                self.session.record("output", name=name, type=kind, largest=float("inf"), mean=float("inf"))
                 return
-            if reference.shape != output.shape:
-                self.session.record("output", name=name, type=kind, largest=float("inf"), mean=float("inf"))
-                continue
-            scale = reference.double().pow(2).mean().sqrt().item() or 1.0
-            difference = (reference.double() - output.double()).abs()
-            self.session.record("output", name=name, type=kind, largest=difference.max().item() / scale, mean=difference.mean().item() / scale)
 
     def take(self, optimizer: Optimizer, led: dict) -> None:
         """The leader's parameters, optimizer state and buffers."""
@@ -142,18 +139,12 @@ class Companion:
                 if buffer.shape == values.shape:
                     put(buffer, values)
         if self.session.job.perturb is not None:
-            perturbation.SEEN.clear()
             perturbation.perturb(held, self.session.job.perturb * 1009 + self.made)
-
-
-def parameters(optimizer: Optimizer) -> list[torch.Tensor]:
-    return [p for group in optimizer.param_groups for p in group["params"]]
 
 
 def host(tensor: torch.Tensor) -> torch.Tensor:
     """A copy on the host, of a DTensor this rank's part."""
-    own = tensor.to_local() if hasattr(tensor, "to_local") else tensor
-    own = own.detach()
+    own = local(tensor).detach()
     return (own.to_dense() if own.is_sparse else own).cpu().clone()
 
 
@@ -184,8 +175,17 @@ def put(target: torch.Tensor, values: torch.Tensor) -> None:
     Numbers go over as lists of one: torch_xla takes a 0-dimensional host tensor for a constant of the graph (2.9), and
     a count that grows would compile every step.
     """
-    own = target.to_local() if hasattr(target, "to_local") else target
+    own = local(target)
     own.data.copy_(values.to(own.dtype).reshape(-1).to(own.device).reshape(own.shape))
+
+
+def distance(reference: torch.Tensor, output: torch.Tensor) -> tuple[float, float]:
+    """Largest and mean difference in units of the reference's root mean square; infinite between other shapes."""
+    if reference.shape != output.shape:
+        return math.inf, math.inf
+    scale = reference.double().pow(2).mean().sqrt().item() or 1.0
+    difference = (reference.double() - output.double()).abs()
+    return difference.max().item() / scale, difference.mean().item() / scale
 
 
 def total(tensors: list[torch.Tensor]) -> float:

@@ -16,7 +16,8 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 
 from xlaport.runtime import scalars
 from xlaport.runtime.inside import counters, perturbation
-from xlaport.runtime.inside.lockstep import Companion, parameters
+from xlaport.runtime.inside.held import local, parameters
+from xlaport.runtime.inside.lockstep import Companion
 from xlaport.runtime.inside.session import Session
 
 EAGER = 16
@@ -33,6 +34,11 @@ class Pending:
     kind: str
     values: dict
     tensors: dict[str, torch.Tensor]
+
+    @property
+    def waits(self) -> bool:
+        """Whether reading it would launch a graph."""
+        return any(counters.is_pending(tensor) for tensor in self.tensors.values())
 
 
 @dataclass
@@ -52,14 +58,14 @@ class Tap:
     def add(self, kind: str, values: dict, tensors: dict[str, torch.Tensor]) -> None:
         self.session.settle()
         self.pending.append(Pending(kind, values, tensors))
-        if len(self.pending) >= EAGER and not any(counters.is_pending(tensor) for tensor in self.pending[0].tensors.values()):
+        if len(self.pending) >= EAGER:
             self.flush(computed_only=True)
 
     def flush(self, computed_only: bool = False) -> None:
         """Read what is kept, in order; with `computed_only` up to the first that would launch a graph."""
         while self.pending:
             record = self.pending[0]
-            if computed_only and any(counters.is_pending(tensor) for tensor in record.tensors.values()):
+            if computed_only and record.waits:
                 return
             read = {name: tensor.detach().cpu().tolist() for name, tensor in record.tensors.items()}
             self.session.record(record.kind, self.rank, **record.values, **read)
@@ -147,11 +153,6 @@ def settings(group: dict) -> dict:
     return {name: group[name] for name in SETTINGS if isinstance(group.get(name), (bool, int, float, tuple, list))}
 
 
-def local(tensor: torch.Tensor) -> torch.Tensor:
-    """This rank's part of a DTensor; any other tensor as it is."""
-    return tensor.to_local() if hasattr(tensor, "to_local") else tensor
-
-
 def norms(tensors: list[torch.Tensor | None]) -> torch.Tensor | None:
     """The 2-norm of each tensor in float32, 0 where there is none, as one tensor on their device; None without tensors.
 
@@ -195,7 +196,7 @@ class Taps:
         for tap in [*self.taps.values()] or [self.own()]:
             # Written before the last values are read: reading launches what is left to compute.
             self.session.record("total", tap.rank, compiled=reading.compiled, launched=reading.launched, fallbacks=reading.fallbacks, random=counters.random_draws())
-        if self.session.job.replicas == 1 and any(counters.is_pending(tensor) for tap in self.taps.values() for record in tap.pending for tensor in record.tensors.values()):
+        if self.session.job.replicas == 1 and any(record.waits for tap in self.taps.values() for record in tap.pending):
             counters.compute()
         for tap in self.taps.values():
             tap.flush()
@@ -237,12 +238,14 @@ def watch_scaler() -> None:
 
 def watch_optimizers(taps: Taps) -> None:
     made = Optimizer.__init__
+    perturbed: set[int] = set()  # several optimizers may hold a parameter
 
     def init(self, *arguments, **keywords):
         made(self, *arguments, **keywords)
         taps.own().made(self)
         if taps.session.job.perturb is not None:
-            perturbation.perturb(parameters(self), taps.session.job.perturb)
+            perturbation.perturb(parameters(self), taps.session.job.perturb, perturbed)
+            perturbed.update(map(id, parameters(self)))
 
     Optimizer.__init__ = init
     register_optimizer_step_pre_hook(lambda *arguments: taps.own().before_step(*arguments))

@@ -35,7 +35,7 @@ def scaled(base: float, other: float, scale: float) -> float:
 class Comparison:
     """One curve of the port against the reference's: values, scaled deviations and the envelope, element by element.
 
-    The envelope is the running maximum of the deviations of the reference's own repeated runs, at least ROUNDING.
+    The envelope is the running maximum of the deviations of the reference's own repeated runs, at least what rounding explains.
     """
 
     name: str
@@ -67,14 +67,14 @@ class Comparison:
         return next((i for i, ratio in enumerate(self.ratios) if ratio > multiple), None)
 
 
-def compare(name: str, base: Sequence[float], port: Sequence[float], draws: Sequence[Sequence[float]]) -> Comparison:
+def compare(name: str, base: Sequence[float], port: Sequence[float], draws: Sequence[Sequence[float]], floor: float = ROUNDING) -> Comparison:
     deviation = deviations(base, port)
-    spread = envelope(base, draws, len(deviation))
+    spread = envelope(base, draws, len(deviation), floor)
     return Comparison(name, tuple(base), tuple(port), tuple(deviation), tuple(spread))
 
 
-def envelope(base: Sequence[float], draws: Sequence[Sequence[float]], length: int) -> list[float]:
-    """Running maximum over all draws; a draw that is shorter says nothing about what it did not reach."""
+def envelope(base: Sequence[float], draws: Sequence[Sequence[float]], length: int, floor: float = ROUNDING) -> list[float]:
+    """Running maximum over all draws, at least `floor`; a draw that is shorter says nothing about what it did not reach."""
     apart = [deviations(base, draw) for draw in draws]
     widest = [max((row[i] for row in apart if i < len(row)), default=0.0) for i in range(length)]
-    return [max(value, ROUNDING) for value in accumulate(widest, max)]
+    return [max(value, floor) for value in accumulate(widest, max)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -85,9 +84,9 @@ def threads() -> int:
 
 def free(pair: Pair, folder: Path, said: Progress, known: Reference | None = None) -> Free:
     """All runs of a verification without lock-step; `known` are runs of the reference made before."""
+    if known is not None:
+        return Free(known, ported(pair, folder / "port", said))
     with ThreadPoolExecutor(pair.jobs) as pool:
-        if known is not None:
-            return Free(known, pool.submit(ported, pair, folder / "port", said).result())
         base = pool.submit(reference, pair, folder / "base", said, threads=threads())
         port = pool.submit(ported, pair, folder / "port", said)
         return Free(drawn(pair, base.result(), folder, said, pool), port.result())
@@ -166,19 +165,15 @@ def locked(pair: Pair, folder: Path, said: Progress, mixed: bool, traced: int | 
         "own2": lambda: reference(pair, folder / "own2", quiet, threads=1, perturb=2, autocast=not mixed, lockstep=plans["own2"]),
         "port": lambda: ported(pair, folder / "port", quiet, lockstep=plans["port"]),
     }
-    found: dict[str, Trace] = {}
 
-    def run(name: str) -> None:
+    def run(name: str) -> Trace:
         try:
-            found[name] = runs[name]()
+            return runs[name]()
         finally:
             (shared / f"gone.{name}").touch()
 
-    workers = [threading.Thread(target=run, args=(name,)) for name in runs]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    return Locked(found[LEADER], (found["own1"], found["own2"]), found["port"])
+    with ThreadPoolExecutor(len(runs)) as pool:
+        led, *own, port = pool.map(run, runs)
+    return Locked(led, tuple(own), port)
 
 

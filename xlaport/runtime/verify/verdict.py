@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from xlaport.runtime.verify.curves import ROUNDING, Comparison, compare
+from xlaport.runtime.verify.curves import ROUNDING, Comparison, compare, deviations
 from xlaport.runtime.verify.runs import Free, Locked, Reference, autocasts
 from xlaport.runtime.verify.traces import Step, Trace
 
@@ -45,11 +45,13 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Judgement:
-    """A verdict, why, and the step it begins to hold (counted from 0), if it does at one."""
+    """A verdict, why, and the step it begins to hold (counted from 0), if it does at one. It is `certain` where it needs no
+    envelope: the two programs do different things."""
 
     verdict: Verdict
     reasons: tuple[str, ...] = ()
     first: int | None = None
+    certain: bool = False
 
 
 # -- what cannot be compared
@@ -82,7 +84,7 @@ def differs_at_once(reference: Reference) -> bool:
     """Whether the first loss moved by more than rounding can between two runs with the same weights."""
     if reference.again is None or not reference.again.losses:
         return False
-    return compare("loss", reference.base.losses[:1], reference.again.losses[:1], []).deviation[0] > AT_ONCE
+    return deviations(reference.base.losses[:1], reference.again.losses[:1])[0] > AT_ONCE
 
 
 def random_on_device(port: Trace) -> list[str]:
@@ -95,21 +97,13 @@ def random_on_device(port: Trace) -> list[str]:
 def comparisons(free: Free) -> list[Comparison]:
     """Losses first; then norms of all gradients before, and of all parameters after, each optimizer's step; then what the
     program names itself."""
-    floor = BFLOAT16 if autocasts(free.base) else 0.0
+    floor = BFLOAT16 if autocasts(free.base) else ROUNDING
     port, draws = curves(free.port), [curves(draw) for draw in free.draws]
-    return [
-        widened(compare(name, values, port.get(name, ()), [draw[name] for draw in draws if name in draw]), floor) for name, values in curves(free.base).items()
-    ]
+    return [compare(name, values, port.get(name, ()), [draw[name] for draw in draws if name in draw], floor) for name, values in curves(free.base).items()]
 
 
 def curves(trace: Trace) -> dict[str, Sequence[float]]:
     return {"loss": trace.losses, "gradient norm": trace.gradient_norms, "parameter norm": trace.parameter_norms, **dict(trace.scalars)}
-
-
-def widened(comparison: Comparison, floor: float) -> Comparison:
-    if not floor:
-        return comparison
-    return Comparison(comparison.name, comparison.base, comparison.port, comparison.deviation, tuple(max(value, floor) for value in comparison.envelope))
 
 
 def judge_free(free: Free) -> Judgement:
@@ -120,7 +114,7 @@ def judge_free(free: Free) -> Judgement:
     first = min((step_of(free.base, c, at) for c, at in beyond if at is not None), default=None)
     if certain or first is not None:
         named = [f"{c.name} leaves {DRIFTS:.0f} times the envelope at step {step_of(free.base, c, at)}" for c, at in beyond if at is not None]
-        return Judgement(Verdict.DIVERGED, (*certain, *named), first if first is not None else 0)
+        return Judgement(Verdict.DIVERGED, (*certain, *named), first if first is not None else 0, certain=bool(certain))
     worst = max(compared, key=lambda c: c.worst)
     if compared[0].mean > NEVER:
         return Judgement(Verdict.DRIFT, (f"the losses lie {compared[0].mean:.1%} apart on average: never a match",), step_of(free.base, worst, 0))
@@ -149,7 +143,7 @@ def needs_lockstep(free: Free, judgement: Judgement) -> bool:
     if judgement.verdict is not Verdict.DIVERGED:
         return judgement.verdict is Verdict.DRIFT or wide
     sudden = any(at is not None and c.deviation[at] > SUDDEN for c in compared for at in [c.first_beyond(DRIFTS)])
-    return not list(differences(free.base, free.port)) and (wide or not sudden)
+    return not judgement.certain and (wide or not sudden)
 
 
 # -- what is known without curves
@@ -325,9 +319,12 @@ class Performance:
 
 def performance(port: Trace) -> Performance:
     """A step that ends launches a graph; one that does not grows the next."""
-    total, steps = port.total, port.steps
-    half = len(steps) // 2
-    late = tuple(b.step for a, b in zip(steps[half:], steps[half + 1 :]) if b.compiled > a.compiled)
-    last = steps[half:]
-    idle = len(last) > 2 and all(a.launched == b.launched for a, b in zip(last, last[1:]))
-    return Performance(total.get("compiled", 0), total.get("launched", 0), late, total.get("fallbacks", {}), len(steps), idle)
+    total, second_half = port.total, port.steps[len(port.steps) // 2 :]
+    idle = len(second_half) > 2 and len({step.launched for step in second_half}) == 1
+    late = compilations(second_half)
+    return Performance(total.get("compiled", 0), total.get("launched", 0), late, total.get("fallbacks", {}), len(port.steps), idle)
+
+
+def compilations(steps: Sequence[Step]) -> tuple[int, ...]:
+    """The steps before which a graph was compiled since the one before."""
+    return tuple(b.step for a, b in zip(steps, steps[1:]) if b.compiled > a.compiled)

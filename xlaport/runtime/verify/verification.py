@@ -28,8 +28,8 @@ class Failure:
 class Verification:
     """What was found.
 
-    `comparisons` are those of the free runs, loss first; `lockstep` has a row a step where lock-step was run. `times` are
-    the seconds since the first step of each step of the port, for a picture. `device` says what the port ran on.
+    `comparisons` are those of the free runs, loss first; `lockstep` has a row a step where lock-step was run.
+    `compiled_at` are steps of the port at which a graph was compiled, `device` says what it ran on.
     """
 
     judgement: Judgement
@@ -42,7 +42,6 @@ class Verification:
     mixed: bool = False
     carried: tuple[tuple[str, int], ...] = ()
     compiled_at: tuple[int, ...] = ()
-    times: tuple[float, ...] = ()
     failure: Failure | None = None
 
     @property
@@ -86,7 +85,6 @@ def failed(free: Free) -> Failure | None:
 
 def described(free: Free) -> Verification:
     steps = free.port.steps
-    compiled = tuple(b.step for a, b in zip(steps, steps[1:]) if b.compiled > a.compiled)
     return Verification(
         Judgement(Verdict.MATCH),
         verdict.performance(free.port),
@@ -95,8 +93,7 @@ def described(free: Free) -> Verification:
         device="+".join(sorted(free.port.devices)) or "nothing",
         mixed=runs.autocasts(free.base),
         carried=carried(free.base),
-        compiled_at=((0, *compiled) if steps and steps[0].compiled else compiled),
-        times=tuple(step.time - steps[0].time for step in steps),
+        compiled_at=((0,) if steps and steps[0].compiled else ()) + verdict.compilations(steps),
     )
 
 
@@ -111,16 +108,16 @@ def decided(pair: Pair, wishes: Wishes, free: Free, found: Verification, folder:
     if asked and free.base.steps and pair.replicas == 1:
         locked = runs.locked(pair, folder / "lock", said, found.mixed)
         rows = verdict.step_deviations(locked)
-        judgement = together(judgement, verdict.judge_locked(locked, rows), free)
+        judgement = together(judgement, verdict.judge_locked(locked, rows))
     found = replace(found, judgement=judgement, lockstep=tuple(rows))
     if wishes.bisect and pair.replicas == 1 and judgement.verdict in (Verdict.DIVERGED, Verdict.DRIFT) and free.base.steps:
         found = replace(found, origin=followed(pair, found, folder, said))
     return found
 
 
-def together(free: Judgement, locked: Judgement, runs_: Free) -> Judgement:
+def together(free: Judgement, locked: Judgement) -> Judgement:
     """Lock-step decides, except over what is certain without it."""
-    if locked.verdict is Verdict.NOT_COMPARABLE or list(verdict.differences(runs_.base, runs_.port)):
+    if locked.verdict is Verdict.NOT_COMPARABLE or free.certain:
         return replace(free, reasons=(*free.reasons, *locked.reasons))
     return locked
 
