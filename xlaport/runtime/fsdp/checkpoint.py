@@ -88,7 +88,7 @@ def save(
         values["optimizer"] = contents.optimizer_values(model, optimizer)
     host = contents.packed(values)
     marker = {
-        "step": step, "mesh": str(mesh_of(model)), "torch": torch.__version__, "tensors": contents.Tensors(tensors).described(),
+        "step": step, "mesh": str(mesh_of(model)), "torch": torch.__version__, "tensors": contents.described(tensors),
         "tied": contents.tied_names(model), "has_optimizer": optimizer is not None,
     }
     shards = on_host(tensors)
@@ -159,7 +159,7 @@ def load(model: nn.Module, optimizer: torch.optim.Optimizer | None, url: str | o
     marker = store.read_marker(saved)
     targets = contents.model_tensors(model)
     described = marker["tensors"]
-    check_model(where, contents.Tensors(targets).described(), described)
+    check_model(where, contents.described(targets), described)
     if optimizer is not None:
         contents.parameter_names(model, optimizer)
         if not marker["has_optimizer"]:

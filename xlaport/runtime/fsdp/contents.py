@@ -6,7 +6,6 @@ import io
 import pickle
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -18,14 +17,9 @@ from xlaport.runtime.fsdp.mesh import Mesh, Spec
 MODEL, OPTIMIZER = "model.", "optimizer."
 
 
-@dataclass(frozen=True)
-class Tensors:
-    """`values` by name, as torch.distributed.checkpoint gets them; `host` are those that are not on the device."""
-
-    values: Mapping[str, torch.Tensor]
-
-    def described(self) -> dict[str, dict[str, Any]]:
-        return {name: {"shape": list(value.shape), "dtype": str(value.dtype).removeprefix("torch."), "host": value.device.type == "cpu"} for name, value in self.values.items()}
+def described(tensors: Mapping[str, torch.Tensor]) -> dict[str, dict[str, Any]]:
+    """By name, as `complete.json` has them; `host`: the tensor is not on the device."""
+    return {name: {"shape": list(value.shape), "dtype": str(value.dtype).removeprefix("torch."), "host": value.device.type == "cpu"} for name, value in tensors.items()}
 
 
 def model_tensors(model: nn.Module) -> dict[str, torch.Tensor]:
