@@ -51,7 +51,7 @@ def exchanged(carrier: Carrier, keywords: dict) -> dict:
 
 def to(carrier: Carrier, function, args, keywords):
     keywords = exchanged(carrier, keywords)
-    if len(args) > 1 and (carrier.names_cuda(args[1]) or type(args[1]) is int):
+    if len(args) > 1 and carrier.place(args[1]) is not args[1]:
         carrier.note("moves")
         args = (args[0], carrier.device, *args[2:])
     return function(*args, **keywords)

@@ -66,8 +66,10 @@ class Carrier:
             return value == "cuda" or value.startswith("cuda:")
         return isinstance(value, torch.device) and value.type == "cuda"
 
-    def place(self, value: Any, integers: bool = True) -> Any:
-        """The carried device for a value that names a CUDA one; integers name one where torch takes them for an index."""
-        if self.names_cuda(value) or integers and type(value) is int:
-            return self.device
-        return value
+    def place(self, value: Any) -> Any:
+        """The carried device for a value that names a CUDA one, as integers do; any other value as it is."""
+        return self.device if self.names_cuda(value) or type(value) is int else value
+
+    def type_for(self, device_type: str) -> str:
+        """The type of device for one that the program names: CUDA's is the carried one's."""
+        return self.kind if device_type == "cuda" else device_type

@@ -13,6 +13,9 @@ import torch.distributed as dist
 from xlaport.runtime.carry.carrier import CannotCarry, Carrier
 from xlaport.runtime.inside import imports
 
+CUDA_ONLY = ("device_id", "pg_options")
+"""Arguments of process groups that only NCCL's take."""
+
 
 def install(carrier: Carrier) -> None:
     if not dist.is_available():
@@ -34,7 +37,7 @@ def carry_groups(carrier: Carrier) -> None:
 
     def init_process_group(backend=None, init_method=None, timeout=None, world_size=-1, rank=-1, store=None, **keywords):
         carrier.note("process group")
-        for name in ("device_id", "pg_options"):
+        for name in CUDA_ONLY:
             keywords.pop(name, None)
         if timeout is not None:
             keywords["timeout"] = timeout
@@ -50,7 +53,7 @@ def carry_groups(carrier: Carrier) -> None:
         return begin("gloo", init_method=init_method, world_size=world_size, rank=rank, **keywords)
 
     def new_group(ranks=None, timeout=None, backend=None, **keywords):
-        for name in ("pg_options", "device_id"):
+        for name in CUDA_ONLY:
             keywords.pop(name, None)
         return group(ranks, timeout, backend="gloo" if backend == "gloo" else backend_of(carrier), **keywords)
 
@@ -80,42 +83,32 @@ def replace(name: str, value) -> None:
 
 def carry_collectives(carrier: Carrier) -> None:
     """Averages are sums divided, as neither gloo nor XLA's group has them; `device_ids` of a barrier are CUDA's."""
-    reduce, barrier = dist.all_reduce, dist.barrier
+    reduce, scatter, barrier = dist.all_reduce, dist.reduce_scatter_tensor, dist.barrier
 
     def all_reduce(tensor, op=dist.ReduceOp.SUM, group=None, async_op=False):
+        return reduced(tensor, op, group, lambda op: reduce(tensor, op, group, async_op))
+
+    def reduce_scatter_tensor(output, input, op=dist.ReduceOp.SUM, group=None, async_op=False):
+        return reduced(output, op, group, lambda op: scatter(output, input, op, group, async_op))
+
+    def reduced(result, op, group, collective: Callable):
         if op != dist.ReduceOp.AVG:
-            return reduce(tensor, op, group, async_op)
+            return collective(op)
         carrier.note("ReduceOp.AVG")
-        work = reduce(tensor, dist.ReduceOp.SUM, group, async_op)
+        work = collective(dist.ReduceOp.SUM)
         if work is not None:
             work.wait()
-        tensor.div_(dist.get_world_size(group))
+        result.div_(dist.get_world_size(group))
         return work
 
     def wait(group=None, async_op=False, device_ids=None):
         return barrier(group, async_op)
 
     replace("all_reduce", all_reduce)
+    replace("reduce_scatter_tensor", reduce_scatter_tensor)
     replace("barrier", wait)
-    carry_reduce_scatter(carrier)
     if carrier.kind == "xla":
         carry_objects(carrier)
-
-
-def carry_reduce_scatter(carrier: Carrier) -> None:
-    scatter = dist.reduce_scatter_tensor
-
-    def reduce_scatter_tensor(output, input, op=dist.ReduceOp.SUM, group=None, async_op=False):
-        averaged = op == dist.ReduceOp.AVG
-        work = scatter(output, input, dist.ReduceOp.SUM if averaged else op, group, async_op)
-        if averaged:
-            carrier.note("ReduceOp.AVG")
-            if work is not None:
-                work.wait()
-            output.div_(dist.get_world_size(group))
-        return work
-
-    replace("reduce_scatter_tensor", reduce_scatter_tensor)
 
 
 def carry_objects(carrier: Carrier) -> None:
@@ -152,7 +145,7 @@ def carry_meshes(carrier: Carrier) -> None:
     made = mesh.__init__
 
     def init(self, device_type, *arguments, **keywords):
-        made(self, carrier.kind if device_type == "cuda" else device_type, *arguments, **keywords)
+        made(self, carrier.type_for(device_type), *arguments, **keywords)
 
     mesh.__init__ = init
 

@@ -168,6 +168,15 @@ def refusing(what: str, why: str):
     return call
 
 
+def synchronizing(carrier: Carrier, what: str):
+    def synchronize(device=None):
+        if is_program():
+            carrier.note(what)
+        carrier.synchronize()
+
+    return synchronize
+
+
 def properties_of(carrier: Carrier) -> SimpleNamespace:
     return SimpleNamespace(
         name=f"carried to {carrier.kind}", major=8, minor=0, total_memory=MEMORY, multi_processor_count=1, is_integrated=False, is_multi_gpu_board=False,
@@ -177,11 +186,6 @@ def properties_of(carrier: Carrier) -> SimpleNamespace:
 
 
 def answers(carrier: Carrier) -> dict[str, Any]:
-    def synchronize(device=None):
-        if is_program():
-            carrier.note("torch.cuda.synchronize")
-        carrier.synchronize()
-
     def set_device(device):
         carrier.note("torch.cuda.set_device")
         index = torch.device(device).index if isinstance(device, (str, torch.device)) else int(device)
@@ -194,7 +198,7 @@ def answers(carrier: Carrier) -> dict[str, Any]:
         "device_count": lambda: carrier.replicas,
         "current_device": lambda: carrier.index,
         "set_device": set_device,
-        "synchronize": synchronize,
+        "synchronize": synchronizing(carrier, "torch.cuda.synchronize"),
         "get_device_name": lambda device=None: properties.name,
         "get_device_capability": lambda device=None: (properties.major, properties.minor),
         "get_device_properties": lambda device=None: properties,
@@ -306,11 +310,6 @@ def install_profiling(carrier: Carrier) -> None:
 
 
 def install_accelerator(carrier: Carrier) -> None:
-    def synchronize(*arguments, **keywords):
-        if is_program():
-            carrier.note("torch.accelerator.synchronize")
-        carrier.synchronize()
-
     cuda, stream = torch.cuda, torch.cuda.current_stream()
     names = {
         "is_available": lambda: True,
@@ -320,7 +319,7 @@ def install_accelerator(carrier: Carrier) -> None:
         "current_device_idx": cuda.current_device,
         "set_device_index": cuda.set_device,
         "set_device_idx": cuda.set_device,
-        "synchronize": synchronize,
+        "synchronize": synchronizing(carrier, "torch.accelerator.synchronize"),
         "current_stream": lambda device=None: stream,
         "set_stream": noting(carrier, "torch.accelerator.set_stream", None),
         "device_index": Block,

@@ -34,23 +34,20 @@ def carry_autocast(carrier: Carrier) -> None:
 
 
 def carry_autocast_state(carrier: Carrier) -> None:
-    """What `torch` says of autocast, by the type of a device: CUDA's is the carried one's."""
+    """What `torch` says of autocast, by the type of a device."""
     is_enabled, get_dtype, set_enabled, set_dtype = torch.is_autocast_enabled, torch.get_autocast_dtype, torch.set_autocast_enabled, torch.set_autocast_dtype
-
-    def place(device_type: str) -> str:
-        return carrier.kind if device_type == "cuda" else device_type
 
     def narrowed(device_type: str, dtype: torch.dtype) -> torch.dtype:
         return torch.bfloat16 if device_type == "cuda" and dtype == torch.float16 else dtype
 
     def switch(*arguments):
         *device_type, enabled = arguments
-        return set_enabled(place(device_type[0]) if device_type else carrier.kind, enabled)
+        return set_enabled(carrier.type_for(device_type[0]) if device_type else carrier.kind, enabled)
 
-    torch.is_autocast_enabled = lambda device_type="cuda": is_enabled(place(device_type))
-    torch.get_autocast_dtype = lambda device_type: get_dtype(place(device_type))
+    torch.is_autocast_enabled = lambda device_type="cuda": is_enabled(carrier.type_for(device_type))
+    torch.get_autocast_dtype = lambda device_type: get_dtype(carrier.type_for(device_type))
     torch.set_autocast_enabled = switch
-    torch.set_autocast_dtype = lambda device_type, dtype: set_dtype(place(device_type), narrowed(device_type, dtype))
+    torch.set_autocast_dtype = lambda device_type, dtype: set_dtype(carrier.type_for(device_type), narrowed(device_type, dtype))
     torch.get_autocast_gpu_dtype = lambda: get_dtype(carrier.kind)
     torch.set_autocast_gpu_dtype = lambda dtype: set_dtype(carrier.kind, narrowed("cuda", dtype))
 
@@ -60,11 +57,10 @@ def carry_custom_functions(carrier: Carrier) -> None:
     forward, backward = autocast_mode.custom_fwd, autocast_mode.custom_bwd
 
     def custom_fwd(fwd=None, *, device_type="cuda", cast_inputs=None):
-        kind = carrier.kind if device_type == "cuda" else device_type
-        return forward(fwd, device_type=kind, cast_inputs=torch.bfloat16 if cast_inputs == torch.float16 else cast_inputs)
+        return forward(fwd, device_type=carrier.type_for(device_type), cast_inputs=torch.bfloat16 if cast_inputs == torch.float16 else cast_inputs)
 
     def custom_bwd(bwd=None, *, device_type="cuda"):
-        return backward(bwd, device_type=carrier.kind if device_type == "cuda" else device_type)
+        return backward(bwd, device_type=carrier.type_for(device_type))
 
     for module in (autocast_mode, torch.amp, torch.cuda.amp, torch.cuda.amp.autocast_mode):
         module.custom_fwd, module.custom_bwd = custom_fwd, custom_bwd
