@@ -17,7 +17,7 @@ from xlaport.runtime.verify import bisect, curves, verdict
 from xlaport.runtime.verify.runs import Free, Locked, Pair, Reference
 from xlaport.runtime.verify.traces import Step, Trace
 from xlaport.runtime.verify.verdict import Judgement, Verdict
-from xlaport.runtime.verify.verification import Failure, Verification, described
+from xlaport.runtime.verify.verification import Failure, Verification, described, together
 
 STEPS = 12
 
@@ -196,6 +196,16 @@ def test_equal_steps_match_and_an_update_that_differs_does_not():
     judged = verdict.judge_locked(other, verdict.step_deviations(other))
     assert (judged.verdict, judged.first) == (Verdict.DIVERGED, 1)
     assert "in its update" in judged.reasons[0]
+
+
+def test_lockstep_does_not_overrule_what_is_certain():
+    steps = [step(at, settings=((("lr", 0.101),),)) for at in range(STEPS)]
+    found = free(run(steps=steps, device="xla"))
+    certain = verdict.judge_free(found)
+    assert certain.certain and not verdict.needs_lockstep(found, certain)
+    same = Judgement(Verdict.MATCH, ("each step is equal",))
+    assert together(certain, same).verdict is Verdict.DIVERGED
+    assert together(replace(certain, certain=False), same) == same
 
 
 def test_one_step_whose_gradients_differ_a_little_is_a_kink_and_several_are_a_fault():

@@ -13,13 +13,22 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 ORIGINAL = Path(__file__).with_name("verified.py")
+DATA_PARALLEL = Path(__file__).with_name("verified_ddp.py")
 
 
 @pytest.fixture(scope="module")
 def port(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("port")
+    return ported(ORIGINAL, tmp_path_factory.mktemp("port"))
+
+
+@pytest.fixture(scope="module")
+def data_parallel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return ported(DATA_PARALLEL, tmp_path_factory.mktemp("ddp"))
+
+
+def ported(original: Path, folder: Path) -> Path:
     (folder / "src").mkdir()
-    (folder / "src" / "train.py").write_bytes(ORIGINAL.read_bytes())
+    (folder / "src" / "train.py").write_bytes(original.read_bytes())
     assert xlaport("migrate", folder / "src", "--out", folder / "out").returncode == 0
     return folder / "out" / "train.py"
 
@@ -29,8 +38,8 @@ def xlaport(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-m", "xlaport", *map(str, arguments)], env=environment, capture_output=True, text=True)
 
 
-def verified(port: Path, *arguments: object) -> dict:
-    done = xlaport("verify", port, "--original", ORIGINAL, "--json", *arguments)
+def verified(port: Path, *arguments: object, original: Path = ORIGINAL) -> dict:
+    done = xlaport("verify", port, "--original", original, "--json", *arguments)
     assert done.stdout, done.stderr
     return {**json.loads(done.stdout), "status": done.returncode}
 
@@ -69,6 +78,19 @@ def test_a_fault_in_one_layer_is_called_and_found(port: Path, tmp_path: Path):
 def test_a_step_that_does_not_end_is_no_success(port: Path, tmp_path: Path):
     found = verified(faulty(port, tmp_path, "xm.optimizer_step(optimizer, barrier=True)", "xm.optimizer_step(optimizer)"), "--steps", "6")
     assert found["performance"]["no_step_end"] and found["status"] == 1
+
+
+def test_replicas_match_processes(data_parallel: Path):
+    found = verified(data_parallel, "--replicas", "2", "--steps", "4", original=DATA_PARALLEL)
+    assert (found["verdict"], found["status"]) == ("MATCH", 0), found["reasons"]
+    assert [row["step"] for row in found["steps"]] == [0, 0, 1, 1, 2, 2, 3, 3]
+    assert found["steps"][0]["cpu"] != found["steps"][1]["cpu"]  # each rank has data of its own
+
+
+def test_gradients_that_no_replica_reduces_are_called(data_parallel: Path, tmp_path: Path):
+    alone = faulty(data_parallel, tmp_path, "xm.optimizer_step(optimizer, barrier=True)", "optimizer.step(); torch_xla.sync()")
+    found = verified(alone, "--replicas", "2", "--steps", "4", original=DATA_PARALLEL)
+    assert (found["verdict"], found["first"]) == ("DIVERGED", 0)
 
 
 def test_a_program_that_crashes_is_told_with_its_own_traceback(port: Path):
