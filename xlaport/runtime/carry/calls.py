@@ -7,7 +7,6 @@ list of functions is needed.
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +16,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils._device import DeviceContext
 
+from xlaport.runtime import modes
 from xlaport.runtime.carry.callers import is_program
 from xlaport.runtime.carry.carrier import Carrier
 
@@ -143,19 +143,8 @@ def install(carrier: Carrier) -> None:
         watch_clipping()
     Tensor.record_stream = lambda self, stream: None  # its arguments are checked before a mode sees them
     Carried(carrier).__enter__()
-    watch_threads(carrier)
+    modes.in_threads(lambda: Carried(carrier))
     watch_backward(carrier)
-
-
-def watch_threads(carrier: Carrier) -> None:
-    """A mode is a thread's own: each thread of the program enters it."""
-    run = threading.Thread._bootstrap_inner  # `run` is what programs override
-
-    def carried(self):
-        with Carried(carrier):
-            run(self)
-
-    threading.Thread._bootstrap_inner = carried
 
 
 def watch_backward(carrier: Carrier) -> None:

@@ -12,7 +12,6 @@ import sys
 import threading
 import time
 import weakref
-from dataclasses import dataclass, field
 from types import FrameType
 
 import torch
@@ -20,10 +19,12 @@ from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 from torch.overrides import TorchFunctionMode
 
+from xlaport.runtime import modes
 from xlaport.runtime.inside import counters, graphs, imports
 from xlaport.runtime.inside.counters import Reading
 from xlaport.runtime.inside.session import Session
 from xlaport.runtime.places import Libraries, Place
+from xlaport.runtime.profile.model import Counts, Stack
 
 SIGNS = ("UncachedCompile", "CachedCompile", "xla::_to_cpu", "xla::_copy_from", "xla::_copy_from_and_resize")
 """Counters one of which grows whenever something is counted here, fallbacks and `COPIES` aside. Reading a counter takes
@@ -40,22 +41,6 @@ DEPTH = 16
 
 OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
 """The folder of what watches the program."""
-
-Stack = tuple[Place, ...]
-"""The program's lines, innermost first."""
-
-
-@dataclass
-class Work:
-    """What one stack did in one step. `ended` counts graphs launched at the end of a step, `forced` other launches."""
-
-    events: int = 0
-    reads: int = 0
-    ended: int = 0
-    forced: int = 0
-    compiled: int = 0
-    seconds: float = 0.0
-    fallbacks: dict[str, int] = field(default_factory=dict)
 
 
 class Meter:
@@ -76,7 +61,8 @@ class Meter:
         self.total = Reading()
         self.spent = self.compile_total = 0.0
         self.compiling = self.compile_seconds()
-        self.work: dict[Stack, Work] = {}
+        self.work: dict[Stack, Counts] = {}
+        """Of the step that is under way."""
         self.steps.begin()
 
     # -- looking
@@ -117,15 +103,9 @@ class Meter:
         if stack is None or grown == Reading():
             return
         self.total = added(self.total, grown)
-        work = self.work.setdefault(stack, Work())
-        work.events += 1
-        work.seconds += seconds
-        work.reads += grown.transfers
-        work.compiled += grown.compiled
-        work.ended += grown.launched if ends else 0
-        work.forced += 0 if ends else grown.launched
-        for name, count in grown.fallbacks.items():
-            work.fallbacks[name] = work.fallbacks.get(name, 0) + count
+        ended, forced = (grown.launched, 0) if ends else (0, grown.launched)
+        done = Counts(1, grown.transfers, forced, ended, grown.compiled, seconds, grown.fallbacks)
+        self.work[stack] = self.work.get(stack, Counts()) + done
         self.spent += seconds
         if grown.compiled:
             self.compiled(stack, grown.compiled)
@@ -277,7 +257,7 @@ def begin(session: Session) -> None:
     watch_device(meter)
     watch_autograd(meter)
     watch_steps(meter)
-    watch_threads(meter)
+    modes.in_threads(lambda: Polled(meter))  # torch_xla.launch trains in one
     watch_forks(meter)
     session.record("device", device=sys.modules["torch_xla"].runtime.device_type(), libraries=meter.libraries.roots)
     session.at_end(meter.write)
@@ -339,21 +319,3 @@ def watch_steps(meter: Meter) -> None:
 
     Optimizer.__init__ = init
     register_optimizer_step_pre_hook(lambda optimizer, *arguments: meter.steps.stepping(optimizer))
-
-
-def watch_threads(meter: Meter) -> None:
-    """Modes belong to a thread, and `torch_xla.launch` trains in one."""
-    start = threading.Thread.start
-
-    def start_polled(self):
-        run = self.run
-
-        def run_polled():
-            del self.run  # it refers to the thread
-            with Polled(meter):
-                run()
-
-        self.run = run_polled
-        start(self)
-
-    threading.Thread.start = start_polled
