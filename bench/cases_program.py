@@ -4,7 +4,7 @@
 
 A case is a module with `setup(device)` and `step(i, state)`; ITERS of its steps are run (10 where it names none). For
 each case OUT/<name>.json takes its process (`pid`), what the step itself and the end of the graph counted (`inside`,
-`after`: lists by step), seconds of the second half of its steps, and its error, if any.
+`after`: lists by step), and its error, if any.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import json
 import os
 import random
 import sys
-import time
 import traceback
 from pathlib import Path
 
@@ -55,17 +54,16 @@ def run(path: Path) -> dict:
     torch_xla.manual_seed(0)
     state = module.setup(device)
     torch_xla.sync()
-    inside, after, times = [], [], []
+    inside, after = [], []
     for index in range(getattr(module, "ITERS", STEPS)):
-        began, started = totals(), time.perf_counter()
+        began = totals()
         with contextlib.redirect_stdout(io.StringIO()):
             kept = module.step(index, state)  # noqa: F841  an output nobody holds would not be computed
         ended = totals()
         torch_xla.sync()
         inside.append(grown(began, ended))
         after.append(grown(ended, totals()))
-        times.append(time.perf_counter() - started)
-    return {"inside": inside, "after": after, "seconds": sum(times[len(times) // 2 :])}
+    return {"inside": inside, "after": after}
 
 
 def main(out: Path, cases: list[Path]) -> None:

@@ -10,7 +10,6 @@ import os
 import sys
 from collections import defaultdict
 
-
 SETTINGS = json.loads(os.environ["XLAPORT_LINES"])
 ROOT = os.path.realpath(SETTINGS["root"]) + os.sep
 KINDS = ("reads", "fallbacks", "compiles")

@@ -20,14 +20,14 @@ from pathlib import Path
 import results_doc
 
 from xlaport.runtime import program as programs
-from xlaport.runtime.job import Job
+from xlaport.runtime.job import CAUSES, LINES, Job
 from xlaport.runtime.profile import collect
 from xlaport.runtime.profile.model import Cause, Line
 from xlaport.runtime.program import ROOT, Program
 
 HERE = Path(__file__).resolve().parent
 EXPECT = re.compile(r"#\s*expect:\s*([\w,]+)")
-PASSES = ("plain", "lines", "causes")
+PASSES = ("plain", LINES, CAUSES)
 NEAR = 2
 WANTED_WAITS, WANTED_CAUSES, WANTED_COST = 0.96, 0.85, 2.5
 SECONDS = 3600
@@ -85,14 +85,17 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def job_of(name: str, work: Path) -> Job:
+    """`name` is a pass, with a number behind a dot where it is made several times."""
+    return Job(folder=str(work / name), root=str(ROOT), profile=None if name.startswith("plain") else name.split(".")[0])
+
+
 def watched(name: str, program: Program, work: Path) -> list[tuple[int, list[dict]]]:
     """(process, records) of a run; the plain one has no records."""
-    folder = work / name
-    job = Job(folder=str(folder), root=str(ROOT), profile=None if name.startswith("plain") else name.split(".")[0])
-    ran = programs.run(program, job, SECONDS)
+    ran = programs.run(program, job_of(name, work), SECONDS)
     if not ran.good:
         raise SystemExit(f"{name}: {ran.reason()}\n{ran.output[-2000:]}")
-    files = sorted(folder.glob("events.*.jsonl"))
+    files = sorted((work / name).glob("events.*.jsonl"))
     return [(int(file.name.split(".")[2]), [json.loads(line) for line in file.read_text().splitlines()]) for file in files]
 
 
@@ -117,9 +120,9 @@ def case(file: Path, results: dict[str, dict], records: dict[str, dict[int, list
     if error:
         return Case(file.stem, waits, recompiles, {}, error=error.strip().splitlines()[-1])
     own = {name: records[name].get(results[name]["pid"], []) for name in PASSES[1:]}
-    libraries = next(record for stream in records["causes"].values() for record in stream if record["kind"] == "device")
-    lines = collect.lines(own["lines"])
-    causes = collect.causes([libraries, *own["causes"]], work / "causes" / "graphs")
+    libraries = next(record for stream in records[CAUSES].values() for record in stream if record["kind"] == "device")
+    lines = collect.lines(own[LINES])
+    causes = collect.causes([libraries, *own[CAUSES]], job_of(CAUSES, work).kept_graphs)
     return Case(file.stem, waits, recompiles, {name: verdict(result) for name, result in results.items()}, lines, causes)
 
 

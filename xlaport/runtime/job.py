@@ -12,6 +12,9 @@ JOB = "XLAPORT_JOB"
 LEFT_OUT = "left out: "
 """What a carried program does without is counted under a name that starts so."""
 
+LINES, CAUSES = "lines", "causes"
+"""Passes of a profile (`Job.profile`): the second makes torch_xla remember lines of Python, and keeps graphs, which takes time."""
+
 REPLICAS = "XLAPORT_REPLICAS"
 """Environment variable: how many devices a program is told it has (default 1)."""
 
@@ -42,7 +45,7 @@ class Job:
     calls are carried to (None: they are left alone). The run stops after `steps` optimizer steps (None: never).
     `perturb` is the seed of a relative perturbation of 1e-7 of all parameters (None: none). `host_random` draws random
     numbers of all devices from the generator of the host. `record` switches the loss tap on, `profile` the attribution
-    of device work to lines; `autocast` False takes mixed precision out. A run that is `compared` with others has data
+    of device work to lines, and names the pass; `autocast` False takes mixed precision out. A run that is `compared` with others has data
     loaders without workers, and records norms of gradients and parameters with each step. `replicas` of a program that
     launches them take turns in its process (runtime/replicas.py); the environment must say so too. `graphs` is a folder
     in which XLA keeps what it compiled.
@@ -63,6 +66,11 @@ class Job:
     replicas: int = 1
     graphs: str | None = None
     lockstep: LockStep | None = None
+
+    @property
+    def kept_graphs(self) -> Path:
+        """Where the pass for causes leaves the graphs that its records name."""
+        return Path(self.folder, "graphs")
 
     def write(self, file: Path) -> None:
         file.write_text(json.dumps(asdict(self)), encoding="utf-8")

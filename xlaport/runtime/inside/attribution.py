@@ -23,6 +23,7 @@ from xlaport.runtime import modes
 from xlaport.runtime.inside import counters, graphs, imports
 from xlaport.runtime.inside.counters import Reading
 from xlaport.runtime.inside.session import Session
+from xlaport.runtime.job import CAUSES
 from xlaport.runtime.places import Libraries, Place
 from xlaport.runtime.profile.model import Counts, Stack
 
@@ -114,7 +115,7 @@ class Meter:
         before, self.compiling = self.compiling, self.compile_seconds()
         seconds = self.compiling - before if self.compiling >= before else self.compiling
         self.compile_total += seconds
-        names = graphs.keep(self.session) if self.session.job.profile == graphs.CAUSES else []
+        names = graphs.keep(self.session) if self.session.job.profile == CAUSES else []
         self.session.record("compiled", step=self.steps.count, stack=stack, count=count, seconds=seconds, graphs=names)
 
     def compile_seconds(self) -> float:
@@ -247,7 +248,7 @@ class Steps:
 
 def install(session: Session) -> None:
     """Before anything imports torch_xla."""
-    if session.job.profile == graphs.CAUSES:
+    if session.job.profile == CAUSES:
         graphs.prepare(session)
     imports.after("torch_xla", lambda: begin(session))
 
@@ -278,7 +279,7 @@ def watch_forks(meter: Meter) -> None:
             meter.work = {}
             return
         meter.forget()
-        if meter.session.job.profile == graphs.CAUSES:
+        if meter.session.job.profile == CAUSES:
             graphs.prepare(meter.session)
 
     os.register_at_fork(before=before, after_in_child=after)

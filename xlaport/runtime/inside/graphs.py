@@ -7,9 +7,6 @@ from pathlib import Path
 
 from xlaport.runtime.inside.session import Session
 
-CAUSES = "causes"
-"""The pass (`Job.profile`) in which graphs are kept."""
-
 GRAPH = ".before_optimizations.hlo.pb"
 """End of the name of the file (an HloProto) that holds the graph as torch_xla made it."""
 
@@ -21,25 +18,20 @@ def dumped(session: Session) -> Path:
     return Path(session.job.folder, f"dump.{os.getpid()}")
 
 
-def kept(folder: str | Path) -> Path:
-    """Where graphs are kept, in the folder of the job."""
-    return Path(folder, "graphs")
-
-
 def prepare(session: Session) -> None:
     """Ask torch_xla for lines, and XLA for graphs. Both look when their device is made, so before that."""
     os.environ |= {"XLA_HLO_DEBUG": "1", "XLA_IR_DEBUG": "1"}
     os.environ["XLA_FLAGS"] = f"{GIVEN} --xla_dump_to={dumped(session)} --xla_dump_hlo_as_proto".strip()
-    kept(session.job.folder).mkdir(exist_ok=True)
+    session.job.kept_graphs.mkdir(exist_ok=True)
 
 
 def keep(session: Session) -> list[str]:
-    """Names, in `kept`, of the graphs compiled since the last time; what else XLA wrote is removed."""
+    """Names, in `Job.kept_graphs`, of the graphs compiled since the last time; what else XLA wrote is removed."""
     names = []
     for file in sorted(dumped(session).glob("*")):
         if file.name.endswith(GRAPH):
             name = f"{os.getpid()}.{file.name}"
-            file.rename(kept(session.job.folder) / name)
+            file.rename(session.job.kept_graphs / name)
             names.append(name)
         else:
             file.unlink()

@@ -29,7 +29,7 @@ def training(records: Iterable[dict]) -> list[dict]:
 
 
 def steps(records: Iterable[dict]) -> tuple[Step, ...]:
-    """Steps of a run, from its records after `training`."""
+    """Steps of training."""
     return tuple(
         Step(
             record["step"] + 1,
@@ -41,7 +41,7 @@ def steps(records: Iterable[dict]) -> tuple[Step, ...]:
             record["transfers"],
             record["fallbacks"],
         )
-        for record in records
+        for record in training(records)
         if record["kind"] == "step"
     )
 
@@ -73,9 +73,9 @@ def counts_of(record: dict) -> Counts:
 
 
 def recompiles(records: Iterable[dict]) -> bool:
-    """Whether a graph was compiled where one had been compiled before."""
+    """Whether training compiled a graph where it had compiled one before."""
     seen: set[Stack] = set()
-    for record in records:
+    for record in training(records):
         if record["kind"] == "compiled":
             stack = stack_of(record)
             if stack in seen or record["count"] > 1:

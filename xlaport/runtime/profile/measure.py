@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from xlaport.errors import UserError
 from xlaport.runtime import program as programs
-from xlaport.runtime.job import Job
+from xlaport.runtime.job import CAUSES, LINES, Job
 from xlaport.runtime.profile import collect
 from xlaport.runtime.profile.model import Profile
 from xlaport.runtime.program import ROOT, Program, Ran
-
-LINES, CAUSES = "lines", "causes"
-"""The passes (`Job.profile`): the second makes torch_xla remember lines of Python, which takes time."""
-
-GRAPHS = "graphs"
-"""Folder of a job that takes the graphs."""
 
 
 class NotRun(UserError):
@@ -37,13 +29,13 @@ def profile(program: Program, carry: str | None, steps: int | None, limit: float
         device = next((record["device"] for record in ran.of_kind("device")), None)
         if device is None:
             raise UserError(f"{program.script}: did not import torch_xla, so nothing ran on XLA: --device xla carries CUDA calls to it")
-        records = collect.training(ran.records)
         causes, until = (), None
-        if collect.recompiles(records):
-            again = watched(program, Job(f"{folder}/{CAUSES}", str(ROOT), carry=carry, steps=steps, profile=CAUSES), limit)
-            causes = collect.causes(again.records, Path(folder, CAUSES, GRAPHS))
-            until = len(collect.steps(collect.training(again.records))) if again.status == "timeout" else None
-        return Profile(str(program.script), device, ran.status, ran.seconds, collect.steps(records), collect.lines(ran.records), causes, until)
+        if collect.recompiles(ran.records):
+            job = Job(f"{folder}/{CAUSES}", str(ROOT), carry=carry, steps=steps, profile=CAUSES)
+            again = watched(program, job, limit)
+            causes = collect.causes(again.records, job.kept_graphs)
+            until = len(collect.steps(again.records)) if again.status == "timeout" else None
+        return Profile(str(program.script), device, ran.status, ran.seconds, collect.steps(ran.records), collect.lines(ran.records), causes, until)
 
 
 def watched(program: Program, job: Job, limit: float | None) -> Ran:
