@@ -164,3 +164,10 @@ def test_rules_are_those_of_the_statement(here) -> None:
     found = said([file])
     assert found.of(str(file), 6, ("sync",)) == found.of(str(file), 5, ("sync",)) == ("XP501",)
     assert found.of(str(file), 6, ("recompile",)) == found.of(str(file), 8, ("sync",)) == ()
+
+
+def test_files_python_warns_of_or_cannot_parse_are_looked_at_in_silence(here, recwarn) -> None:
+    (here / "warned.py").write_text("import torch\nx = torch.ones(2, device='cuda')\npattern = '\\d'\n")
+    (here / "deep.py").write_text("import torch\nx = torch.ones(2, device='cuda')\ny = " + "-" * 100_000 + "1\n")
+    assert said([here / "warned.py", here / "deep.py"]).of(str(here / "deep.py"), 2, ("sync",)) == ()
+    assert not recwarn.list

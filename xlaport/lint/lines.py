@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from xlaport import files
+from xlaport.analysis.build import Unparsable, parse
 from xlaport.analysis.project import Project
 from xlaport.lint import gather
 from xlaport.lint.check import Linter
@@ -41,8 +42,8 @@ def said(paths: list[Path]) -> Said:
         if path not in sources:
             continue
         try:
-            starts[path] = statement_starts(ast.parse(sources[path].text))
-        except (SyntaxError, ValueError):
+            starts[path] = statement_starts(parse(sources[path].text))
+        except Unparsable:
             starts[path] = {}
         for found in linter.findings(project, path):
             start = starts[path].get(found.location.line, found.location.line)
