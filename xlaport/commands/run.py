@@ -9,6 +9,7 @@ from pathlib import Path
 
 from xlaport.commands.numbers import positive, seconds
 from xlaport.commands.pythons import python_of
+from xlaport.diagnostics import counted
 from xlaport.errors import UserError, one_line
 from xlaport.runtime import program as programs
 from xlaport.runtime.job import LEFT_OUT, Job
@@ -81,7 +82,7 @@ def carried(ran: Ran, device: str) -> str:
     parts = [plural(number, what) for what, number in counts.most_common() if not what.startswith((LEFT_OUT, NAMESPACE))]
     if calls:
         names = [name for name, _ in calls.most_common(SHOWN)] + ["..."] * (len(calls) > SHOWN)
-        parts.append(f"{calls.total()} call{'s' * (calls.total() > 1)} of torch.cuda ({', '.join(names)})")
+        parts.append(f"{counted(calls.total(), 'call')} of torch.cuda ({', '.join(names)})")
     return f"carried to {device}: " + ", ".join(parts or ["nothing else"]) + (f"; left out: {', '.join(left)}" if left else "")
 
 
@@ -97,8 +98,7 @@ def trained(ran: Ran) -> str:
     steps = max((record["step"] for record in ran.of_kind("step")), default=-1) + 1
     if not losses:
         return ""
-    number = "1 loss" if len(losses) == 1 else f"{len(losses)} losses"
-    return f"{steps} step{'s' * (steps != 1)}, {number}, first {losses[0]:.6g}, last {losses[-1]:.6g}"
+    return f"{counted(steps, 'step')}, {counted(len(losses), 'loss', 'losses')}, first {losses[0]:.6g}, last {losses[-1]:.6g}"
 
 
 def end(ran: Ran) -> str:

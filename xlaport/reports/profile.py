@@ -10,7 +10,7 @@ from xlaport.baseline import shown
 from xlaport.diagnostics import counted
 from xlaport.reports.terminal import writer
 from xlaport.runtime.places import Place
-from xlaport.runtime.profile.model import Cause, Counts, Profile
+from xlaport.runtime.profile.model import Cause, Counts, Profile, Stack
 
 WIDTH = 80
 SHOWN = 20
@@ -81,7 +81,7 @@ def waiting(found: Profile, rules: Rules, write) -> None:
         write("", "")
         write(f"lines that wait for the device ({'ms a step, after warm-up' if found.steps else 'ms'}):", "yellow")
     for line in lines[:SHOWN]:
-        write_item(f"{line.late.seconds / steps * 1000:7.1f}  ", f"{where(line.place)}: {done(line.late, steps)}", codes(line.place, rules), write)
+        write_item(f"{line.late.seconds / steps * 1000:7.1f}  ", f"{where(line.place)}: {done(line.late, steps)}", codes(line.stack, rules), write)
     more(len(lines), write)
     rest = found.warm_up_waiting
     if rest:
@@ -106,8 +106,13 @@ def where(place: Place) -> str:
     return f"{shown(Path(place.file))}:{place.line}" + (f" in {place.function}" if place.function != "<module>" else "")
 
 
-def codes(place: Place, rules: Rules) -> str:
-    found = rules.get((place.file, place.line), ())
+def spoken(stack: Stack, rules: Rules) -> tuple[str, ...]:
+    """Codes of the rules that speak of the innermost line of a stack."""
+    return rules.get((stack[0].file, stack[0].line), ()) if stack else ()
+
+
+def codes(stack: Stack, rules: Rules) -> str:
+    found = spoken(stack, rules)
     return f" [xlaport rule {', '.join(found)}]" if found else ""
 
 
@@ -133,7 +138,7 @@ def compiled_again(found: Profile, rules: Rules, write) -> None:
     if found.causes_until is not None:
         write(f"  (the run for causes was ended at the limit, after step {found.causes_until})", "dim")
     for cause in causes[:SHOWN]:
-        write_item("  ", reason(cause), codes(cause.stack[0], rules) if cause.stack else "", write)
+        write_item("  ", reason(cause), codes(cause.stack, rules), write)
         write_item("      ", when(cause, found), "", write)
     more(len(causes), write)
 

@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict
 from typing import TextIO
 
-from xlaport.reports.profile import Rules
+from xlaport.reports.profile import Rules, spoken
 from xlaport.runtime.places import Place
 from xlaport.runtime.profile.model import Cause, Line, Profile, Stack
 
@@ -31,15 +31,13 @@ def profile(found: Profile, rules: Rules, out: TextIO) -> None:
 
 
 def line_record(line: Line, rules: Rules) -> dict:
-    spoken = rules.get((line.place.file, line.place.line), ())
-    return {**place_record(line.place), "rules": spoken, "stack": stack_record(line.stack), "total": asdict(line.total), "late": asdict(line.late)}
+    return {**place_record(line.place), "rules": spoken(line.stack, rules), "stack": stack_record(line.stack), "total": asdict(line.total), "late": asdict(line.late)}
 
 
 def cause_record(cause: Cause, rules: Rules) -> dict:
     own = place_record(cause.stack[0]) if cause.stack else {"file": None, "line": None, "function": None}
-    spoken = rules.get((cause.stack[0].file, cause.stack[0].line), ()) if cause.stack else ()
     rest = {"text": cause.text, "graphs": cause.graphs, "steps": cause.steps, "seconds": cause.seconds}
-    return {**own, "rules": spoken, "stack": stack_record(cause.stack), "trigger": stack_record(cause.trigger), **rest}
+    return {**own, "rules": spoken(cause.stack, rules), "stack": stack_record(cause.stack), "trigger": stack_record(cause.trigger), **rest}
 
 
 def stack_record(stack: Stack) -> list[dict]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TextIO
 
 from xlaport.reports.markdown import cell, code_span
-from xlaport.reports.profile import Rules, done, reason, summary, when, where
+from xlaport.reports.profile import Rules, done, reason, spoken, summary, when, where
 from xlaport.runtime.places import Place
 from xlaport.runtime.profile.model import Profile
 
@@ -20,15 +20,14 @@ def lines(found: Profile, rules: Rules) -> list[str]:
     if found.waiting:
         text += ["## Lines that wait for the device", "", *(["A step, after warm-up.", ""] if found.steps else []), "| line | ms | what | rules |", "|-|-:|-|-|"]
         for line in found.waiting:
-            text.append(f"| {span(line.place)} | {line.late.seconds / steps * 1000:.1f} | {cell(done(line.late, steps))} | {codes(line.place, rules)} |")
+            text.append(f"| {span(line.place)} | {line.late.seconds / steps * 1000:.1f} | {cell(done(line.late, steps))} | {', '.join(spoken(line.stack, rules))} |")
         text.append("")
     if found.causes_until is not None:
         text += [f"The run for causes was ended at the limit, after step {found.causes_until}.", ""]
     if found.causes:
         text += ["## Why graphs were compiled again", "", "| cause | graphs | rules |", "|-|-|-|"]
         for cause in found.causes:
-            spoken = codes(cause.stack[0], rules) if cause.stack else ""
-            text.append(f"| {cell(reason(cause))} | {cell(when(cause, found))} | {spoken} |")
+            text.append(f"| {cell(reason(cause))} | {cell(when(cause, found))} | {', '.join(spoken(cause.stack, rules))} |")
         text.append("")
     text += ["## Steps", "", "| step | ms | compiled | s compiling | launched | early | reads | on the host |", "|-:|-:|-:|-:|-:|-:|-:|-:|"]
     for step in found.steps:
@@ -39,7 +38,3 @@ def lines(found: Profile, rules: Rules) -> list[str]:
 
 def span(place: Place) -> str:
     return cell(code_span(where(place)))
-
-
-def codes(place: Place, rules: Rules) -> str:
-    return ", ".join(rules.get((place.file, place.line), ()))
