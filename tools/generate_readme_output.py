@@ -13,7 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(CHECKOUT))  # the rules of this checkout, whatever is installed
+sys.path[:0] = [str(CHECKOUT), str(CHECKOUT / "tools")]  # the rules of this checkout, whatever is installed
+
+import sections  # noqa: E402
 
 from xlaport import cli  # noqa: E402
 
@@ -53,12 +55,7 @@ def shortened(lines: list[str]) -> Iterator[str]:
 
 
 def with_output(text: str, shown: str) -> str:
-    """`text` with the example output replaced. Raises `ValueError` when its block is missing."""
-    before, found, rest = text.partition(BEGIN)
-    _, closed, after = rest.partition(END)
-    if not (found and closed):
-        raise ValueError(f"{README.name} has no block for the output")
-    return f"{before}{BEGIN}{shown}{END}{after}"
+    return sections.replaced(text, BEGIN, END, shown)
 
 
 if __name__ == "__main__":

@@ -6,13 +6,14 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(CHECKOUT))  # the rules of this checkout, whatever is installed
+sys.path[:0] = [str(CHECKOUT), str(CHECKOUT / "tools")]  # the rules of this checkout, whatever is installed
+
+import sections  # noqa: E402
 
 from xlaport.ruleset import load  # noqa: E402
 from xlaport.ruleset.schema import AREAS, Rule  # noqa: E402
@@ -27,15 +28,7 @@ TITLES = {
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="write the rule table of MIGRATION.md")
-    parser.add_argument("--check", action="store_true", help="write nothing, exit 1 if the table is out of date")
-    options = parser.parse_args(arguments)
-    text = GUIDE.read_text(encoding="utf-8")
-    wanted = with_table(text, table(load.builtin()))
-    if options.check:
-        return int(text != wanted)
-    GUIDE.write_text(wanted, encoding="utf-8")
-    return 0
+    return sections.main(GUIDE, lambda text: with_table(text, table(load.builtin())), arguments)
 
 
 def table(rules: Iterable[Rule]) -> str:
@@ -56,12 +49,7 @@ def row(rule: Rule) -> str:
 
 
 def with_table(text: str, generated: str) -> str:
-    """`text` with the table between its markers replaced. Raises `ValueError` when a marker is missing."""
-    before, found, rest = text.partition(BEGIN)
-    _, closed, after = rest.partition(END)
-    if not (found and closed):
-        raise ValueError(f"{GUIDE.name} has no {BEGIN} ... {END}")
-    return f"{before}{BEGIN}\n\n{generated}\n{END}{after}"
+    return sections.replaced(text, BEGIN, END, f"\n\n{generated}\n")
 
 
 if __name__ == "__main__":
