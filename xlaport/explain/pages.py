@@ -14,8 +14,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from xlaport.errors import UserError
-from xlaport.ruleset.load import rules_folder, split
-from xlaport.ruleset.schema import BadRule
+from xlaport.ruleset.load import FENCE, by_code, fences, rules_folder, split
+from xlaport.ruleset.schema import BadRule, check_keys
 
 KIND = "error"
 SECTIONS = ("Cause", "Check", "Remedy", "Reference")
@@ -23,7 +23,6 @@ AREAS = ("memory", "device", "versions", "shapes", "ops", "compilation", "precis
 REQUIRED = {"code", "kind", "name", "summary", "area", "role", "patterns", "since"}
 OPTIONAL = {"frames", "over", "rules"}
 CODE = re.compile(r"XPE\d{3}")
-FENCE = re.compile(r"^```log (?P<info>[^\n]+)\n(?P<text>.*?)^```[ \t]*$\n?", re.MULTILINE | re.DOTALL)
 HEADING = re.compile(r"^## (\w+)[ \t]*\n", re.MULTILINE)
 
 
@@ -79,13 +78,10 @@ class Entry:
 def builtin() -> tuple[Entry, ...]:
     """The entries xlaport ships, sorted by code. Raises `BadRule` for a page that breaks the schema, `UserError` without any."""
     folder = rules_folder() / "errors"
-    entries = tuple(sorted(map(load, folder.glob("*.md")), key=lambda entry: entry.code))
+    entries = by_code(map(load, folder.glob("*.md")))
     if not entries:
         raise UserError(f"{folder}: holds no pages; install xlaport again")
-    codes = [entry.code for entry in entries]
-    twice = next((code for code in codes if codes.count(code) > 1), None)
-    if twice:
-        raise BadRule(f"{folder}: code {twice} is taken twice")
+    codes = {entry.code for entry in entries}
     unknown = next(((entry, code) for entry in entries for code in entry.over if code not in codes), None)
     if unknown:
         raise BadRule(f"{unknown[0].path}: there is no {unknown[1]} to speak over")
@@ -103,9 +99,7 @@ def named(word: str) -> Entry:
 def load(path: Path) -> Entry:
     """An entry from its page. Raises `BadRule`."""
     front, page = split(path)
-    missing, unknown = REQUIRED - front.keys(), front.keys() - REQUIRED - OPTIONAL
-    if missing or unknown:
-        raise BadRule(f"{path}: missing {sorted(missing)}, unknown {sorted(unknown)}")
+    check_keys(front, REQUIRED, OPTIONAL, path)
     if front["kind"] != KIND or not CODE.fullmatch(front["code"]) or front["area"] not in AREAS:
         raise BadRule(f"{path}: kind must be {KIND!r}, code XPE and three digits, area one of {', '.join(AREAS)}")
     try:
@@ -129,7 +123,7 @@ def load(path: Path) -> Entry:
 
 
 def sections_of(page: str, path: Path) -> dict[str, str]:
-    """Heading -> text without the examples, in the order of `SECTIONS`."""
+    """Heading -> text without the blocks, in the order of `SECTIONS`."""
     pieces = HEADING.split(FENCE.sub("", page))
     found = {title: text.strip() for title, text in zip(pieces[1::2], pieces[2::2])}
     if pieces[0].strip() or tuple(found) != SECTIONS or not all(found.values()):
@@ -139,14 +133,13 @@ def sections_of(page: str, path: Path) -> dict[str, str]:
 
 def examples_of(path: Path) -> list[Example]:
     """The blocks of a page, with the line where each starts in the file."""
-    text = path.read_text(encoding="utf-8")
     found = []
-    for fence in FENCE.finditer(text):
-        info = fence["info"].strip()
+    for fence in fences(path):
+        language, _, info = fence.info.partition(" ")
         source = info.removeprefix("cited=")
-        if source == info and info not in {"recorded", "ok"}:
-            raise BadRule(f"{path}: a log block is `recorded`, `cited=ADDRESS` or `ok`, not {info!r}")
-        found.append(Example(fence["text"], source, text.count("\n", 0, fence.start("text")) + 1))
+        if language != "log" or source == info and info not in {"recorded", "ok"}:
+            raise BadRule(f"{path}: a block is `log recorded`, `log cited=ADDRESS` or `log ok`, not {fence.info!r}")
+        found.append(Example(fence.text, source, fence.line))
     return found
 
 

@@ -18,7 +18,6 @@ from xlaport.ruleset import load, match
 from xlaport.ruleset.schema import Rule
 from xlaport.source import SourceFile, lines_of
 
-FENCE = re.compile(r"^```(?P<info>[^\n]*)\n(?P<code>.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
 MARKER = re.compile(r"[ \t]*# finds: (?P<codes>[\w, ]+?)[ \t]*$", re.MULTILINE)
 EDITS = frozenset(Grade) - {Grade.MANUAL}
 ROOT = Path("example")
@@ -143,13 +142,12 @@ def check_on(rule: Rule, example: Example, target: str) -> Iterator[Problem]:
 
 
 def blocks_of(path: Path) -> Iterator[Block]:
-    text = path.read_text(encoding="utf-8")
-    for fence in FENCE.finditer(text):
-        language, *words = fence["info"].split() or [""]
+    for fence in load.fences(path):
+        language, *words = fence.info.split() or [""]
         if not words or words[0] not in {"before", "after", "ok"}:
             continue
         options = dict(word.partition("=")[::2] for word in words[1:])
-        yield Block(language, words[0], options, fence["code"], text.count("\n", 0, fence.start("code")) + 1)
+        yield Block(language, words[0], options, fence.text, fence.line)
 
 
 def examples(blocks: list[Block]) -> list[Example]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import importlib.util
 import re
 import tomllib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import TypeVar
 
 from xlaport.errors import UserError
 from xlaport.ruleset.schema import BadRule, Rule, rule_from
@@ -19,6 +20,18 @@ FUNCTION = re.compile(r"(check|fix)(_\w+)?")
 Functions = Callable[[Path, dict], dict[str, Callable]]
 """The functions of a Python file, given the front matter of the page beside it."""
 
+FENCE = re.compile(r"^```(?P<info>[^\n]*)\n(?P<text>.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
+Page = TypeVar("Page")
+"""What has a `code` and the `path` of its page: a rule, or an entry of `xlaport.explain`."""
+
+
+@dataclass(frozen=True)
+class Fence:
+    """A fenced block of a page: what stands behind its backticks, and its text; `line` is that of the text's first line."""
+
+    info: str
+    text: str
+    line: int
 
 
 def rules_folder() -> Path:
@@ -36,11 +49,16 @@ def builtin() -> tuple[Rule, ...]:
     pages = sorted(path for path in rules_folder().rglob("*.md") if path.parent.name != "errors")
     if not pages:
         raise UserError(f"{rules_folder()}: holds no rules; install xlaport again")
-    rules = sorted((load(path, code=later) for path in pages), key=lambda rule: rule.code)
-    for first, second in zip(rules, rules[1:]):
+    return by_code(load(path, code=later) for path in pages)
+
+
+def by_code(pages: Iterable[Page]) -> tuple[Page, ...]:
+    """Sorted by code. Raises `BadRule` for a code that two pages have."""
+    found = sorted(pages, key=lambda page: page.code)
+    for first, second in zip(found, found[1:]):
         if first.code == second.code:
             raise BadRule(f"{second.path}: code {second.code} is taken by {first.path}")
-    return tuple(rules)
+    return tuple(found)
 
 
 @lru_cache(maxsize=8)
@@ -110,6 +128,13 @@ def split(path: Path) -> tuple[dict, str]:
         return tomllib.loads(parts[1]), parts[2].strip() + "\n"
     except tomllib.TOMLDecodeError as error:
         raise BadRule(f"{path}: {error}") from None
+
+
+def fences(path: Path) -> Iterator[Fence]:
+    """The fenced blocks of a page."""
+    text = path.read_text(encoding="utf-8")
+    for found in FENCE.finditer(text):
+        yield Fence(found["info"].strip(), found["text"], text.count("\n", 0, found.start("text")) + 1)
 
 
 def no_functions(path: Path, front: dict) -> dict[str, Callable]:

@@ -148,12 +148,16 @@ REQUIRED = {"code", "name", "summary", "area", "severity", "danger", "grade", "i
 OPTIONAL = {"group", "references", "match", "replace", "advice", "effects", "source", "targets", "target"}
 
 
-def rule_from(front: dict, path: Path, page: str, check: Callable | None = None, fix: Callable | None = None) -> Rule:
-    """Build a rule from its parsed front matter. Raises `BadRule`."""
-    missing = REQUIRED - front.keys()
-    unknown = front.keys() - REQUIRED - OPTIONAL
+def check_keys(front: dict, required: set[str], optional: set[str], path: Path) -> None:
+    """Raises `BadRule` for a front matter that lacks a key or has one that means nothing."""
+    missing, unknown = required - front.keys(), front.keys() - required - optional
     if missing or unknown:
         raise BadRule(f"{path}: missing {sorted(missing)}, unknown {sorted(unknown)}")
+
+
+def rule_from(front: dict, path: Path, page: str, check: Callable | None = None, fix: Callable | None = None) -> Rule:
+    """Build a rule from its parsed front matter. Raises `BadRule`."""
+    check_keys(front, REQUIRED, OPTIONAL, path)
     if front["area"] not in AREAS:
         raise BadRule(f"{path}: area {front['area']!r} is none of {', '.join(AREAS)}")
     try:
