@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
     entries = pages.builtin()
     with opened(options.log) as stream:
         diagnosis = recognise(lines_of(stream), entries)
-    near = () if diagnosis.is_explained and not diagnosis.unrecognised else nearest(diagnosis.clues, entries)
+    near = nearest(diagnosis.clues, entries) if diagnosis.leaves_questions else ()
     name = "standard input" if options.log == STDIN else one_line(options.log)
     (explain_json.diagnosis if as_json else text.diagnosis)(diagnosis, near, name, sys.stdout)
     return 0 if diagnosis.is_explained else 1

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
-from functools import lru_cache
 from math import log
 
 from xlaport.explain.pages import Entry
@@ -19,7 +18,7 @@ LEAST = 6.0
 def nearest(clues: Iterable[str], entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
     """At most three entries, the nearest first. A word weighs the more, the fewer entries have it."""
     asked = words_of(" ".join(clues))
-    vocabulary = words_of_entries(entries)
+    vocabulary = {entry: words_of_entry(entry) for entry in entries}
     spread = Counter(word for words in vocabulary.values() for word in words)
     weight = {word: log(len(entries) / count) for word, count in spread.items()}
     scores = {entry: sum(weight[word] for word in asked & words) for entry, words in vocabulary.items()}
@@ -27,13 +26,9 @@ def nearest(clues: Iterable[str], entries: tuple[Entry, ...]) -> tuple[Entry, ..
     return tuple(near[:MOST])
 
 
-@lru_cache(maxsize=4)
-def words_of_entries(entries: tuple[Entry, ...]) -> dict[Entry, frozenset[str]]:
-    """The words of an entry's name, summary, cause and messages."""
-    return {
-        entry: words_of(" ".join([entry.name, entry.summary, entry.sections["Cause"], *(example.text for example in entry.examples if example.source != "ok")]))
-        for entry in entries
-    }
+def words_of_entry(entry: Entry) -> frozenset[str]:
+    """The words of its name, summary, cause and messages."""
+    return words_of(" ".join([entry.name, entry.summary, entry.sections["Cause"], *(example.text for example in entry.messages)]))
 
 
 def words_of(text: str) -> frozenset[str]:

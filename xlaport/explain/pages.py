@@ -73,6 +73,11 @@ class Entry:
     over: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
 
+    @property
+    def messages(self) -> tuple[Example, ...]:
+        """The examples that it is recognised by, without those that only look alike."""
+        return tuple(example for example in self.examples if example.source != "ok")
+
 
 @lru_cache(maxsize=1)
 def builtin() -> tuple[Entry, ...]:

@@ -77,6 +77,11 @@ class Diagnosis:
         """Something was recognised, and it is more than a remark beside an exception nobody knows."""
         return bool(self.found) and not (self.unrecognised and all(found.entry.role is Role.NOTE for found in self.found))
 
+    @property
+    def leaves_questions(self) -> bool:
+        """Something is not explained: near entries are named."""
+        return not self.is_explained or self.unrecognised is not None
+
 
 def recognise(lines: Iterable[Line], entries: tuple[Entry, ...]) -> Diagnosis:
     """Reads all lines once. Memory does not grow with them: an entry is kept once, with its first message."""

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from textwrap import wrap
 from typing import TextIO
 
 from xlaport.diagnostics import counted
 from xlaport.doctor.check import Check, Status
-from xlaport.reports.terminal import writer
+from xlaport.reports.terminal import wrapped, writer
 
-WIDTH = 80
 MARGIN = 9
 """Columns of the status."""
 
@@ -24,19 +22,15 @@ def text(found: Iterable[Check], out: TextIO) -> list[Check]:
     write, told = writer(out), []
     for check in found:
         told.append(check)
-        for line in paragraph(f"{check.status.value:<{MARGIN}}{check.said}"):
+        for line in wrapped(f"{check.status.value:<{MARGIN}}{check.said}", " " * MARGIN):
             write(line, STYLES[check.status])
         if check.mend:
-            for line in paragraph(f"{'':{MARGIN}}-> {check.mend}", extra=3):
+            for line in wrapped(f"{'':{MARGIN}}-> {check.mend}", " " * (MARGIN + len("-> "))):
                 write(line, "")
         out.flush()
     counts = {status: sum(check.status is status for check in told) for status in Status}
     write(f"{counted(counts[Status.ERROR], 'error')}, {counted(counts[Status.WARNING], 'warning')}, {counts[Status.OK]} ok", "bold")
     return told
-
-
-def paragraph(line: str, extra: int = 0) -> list[str]:
-    return wrap(line, WIDTH, subsequent_indent=" " * (MARGIN + extra), break_long_words=False, break_on_hyphens=False)
 
 
 def as_json(found: Iterable[Check], out: TextIO) -> list[Check]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from textwrap import wrap
 from typing import TextIO
 
 from xlaport.diagnostics import counted
@@ -11,9 +10,8 @@ from xlaport.explain.breakdown import Breakdown
 from xlaport.explain.pages import Entry, Role
 from xlaport.explain.recognise import Diagnosis, Found
 from xlaport.explain.tracebacks import Frame
-from xlaport.reports.terminal import writer
+from xlaport.reports.terminal import WIDTH, wrapped, writer
 
-WIDTH = 80
 LABELS = {"Cause": "means", "Check": "check", "Remedy": "do", "Reference": "see"}
 INDENT = 10
 """Columns of the labels."""
@@ -30,7 +28,7 @@ Write = Callable[[str, str], None]
 
 def diagnosis(found: Diagnosis, near: tuple[Entry, ...], name: str, out: TextIO) -> None:
     write = writer(out)
-    says = f"{counted(len(found.found), 'known message')}" if found.found else "no message that is known"
+    says = counted(len(found.found), "known message") if found.found else "no message that is known"
     write(f"{name}: {counted(found.lines, 'line')}, {says}", "bold")
     for number, one in enumerate(found.found, 1):
         write("", "")
@@ -41,7 +39,7 @@ def diagnosis(found: Diagnosis, near: tuple[Entry, ...], name: str, out: TextIO)
         labelled("at", f"{name}:{found.unrecognised.line}", write)
         labelled("message", found.unrecognised.message, write)
         place(found.unrecognised.frame, write)
-    if not found.is_explained or found.unrecognised:
+    if found.leaves_questions:
         nearest(near, write)
 
 
@@ -76,12 +74,12 @@ def nearest(near: tuple[Entry, ...], write: Write) -> None:
         return
     write("The nearest entries (xlaport explain --entry CODE):", "")
     for entry in near:
-        for line in wrap(f"  {entry.code} {entry.summary}", WIDTH, subsequent_indent=" " * 9, break_long_words=False):
+        for line in wrapped(f"  {entry.code} {entry.summary}", " " * 9):
             write(line, "")
 
 
 def heading(text: str, style: str, write: Write) -> None:
-    for line in wrap(text, WIDTH, subsequent_indent="   ", break_long_words=False, break_on_hyphens=False):
+    for line in wrapped(text, "   "):
         write(line, style)
 
 
@@ -91,7 +89,7 @@ def labelled(label: str, text: str, write: Write) -> None:
     for paragraph in points(text):
         hanging = " " * (INDENT + 2 * paragraph.startswith("- "))
         start = f"  {label:<{INDENT - 2}}" if first else " " * INDENT
-        for line in wrap(start + paragraph, WIDTH, subsequent_indent=hanging, break_long_words=False, break_on_hyphens=False):
+        for line in wrapped(start + paragraph, hanging):
             write(line, "")
         first = False
 
@@ -138,7 +136,7 @@ def gib(bytes: int) -> str:
 def listing(entries: tuple[Entry, ...], out: TextIO) -> None:
     write = writer(out)
     for entry in entries:
-        for line in wrap(f"{entry.code} {entry.summary} [{entry.area}]", WIDTH, subsequent_indent=" " * 7, break_long_words=False, break_on_hyphens=False):
+        for line in wrapped(f"{entry.code} {entry.summary} [{entry.area}]", " " * 7):
             write(line, "")
 
 
@@ -148,9 +146,8 @@ def page(entry: Entry, out: TextIO) -> None:
     heading(f"{entry.code} {entry.name}: {entry.summary}", "bold", write)
     for title, label in LABELS.items():
         labelled(label, entry.sections[title], write)
-    for example in entry.examples:
-        if example.source != "ok":
-            write("", "")
-            write(f"for example ({'recorded' if example.source == 'recorded' else example.source}):", "")
-            for line in example.text.splitlines():
-                write(f"  {line}", "dim")
+    for example in entry.messages:
+        write("", "")
+        write(f"for example ({example.source}):", "")
+        for line in example.text.splitlines():
+            write(f"  {line}", "dim")

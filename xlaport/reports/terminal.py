@@ -16,7 +16,7 @@ SHOWN = 20
 """Manual items printed, equal ones as one; the report file lists all of them."""
 
 WIDTH = 80
-"""Columns of the list of further places, on a terminal or not."""
+"""Columns of what is wrapped or cut, on a terminal or not."""
 
 STYLES = {Danger.SILENT: "bold red", Danger.LOUD: "red", Danger.SLOW: "yellow", Danger.NONE: "dim"}
 LABELS = {
@@ -119,6 +119,13 @@ def lint_summary(report: LintReport, write: Callable[[str, str], None]) -> None:
     fixable = ", ".join(f"{report.fixable[kind]} {how}" for kind, how in FIXABLE.items() if report.fixable[kind])
     found = counted(len(report.diagnostics), "finding")
     write(f"{found} in {files} ({severities}){'; fixable: ' + fixable if fixable else ''}", "bold")
+
+
+def wrapped(text: str, hanging: str) -> list[str]:
+    """Lines of at most `WIDTH` columns, words and flags whole; those after the first begin with `hanging`."""
+    import textwrap  # here, as most runs wrap nothing
+
+    return textwrap.wrap(text, WIDTH, subsequent_indent=hanging, break_long_words=False, break_on_hyphens=False)
 
 
 def writer(out: TextIO) -> Callable[[str, str], None]:
