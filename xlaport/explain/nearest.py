@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
-from math import log
+from math import fsum, log
 
 from xlaport.explain.pages import Entry
 
@@ -21,7 +21,7 @@ def nearest(clues: Iterable[str], entries: tuple[Entry, ...]) -> tuple[Entry, ..
     vocabulary = {entry: words_of_entry(entry) for entry in entries}
     spread = Counter(word for words in vocabulary.values() for word in words)
     weight = {word: log(len(entries) / count) for word, count in spread.items()}
-    scores = {entry: sum(weight[word] for word in asked & words) for entry, words in vocabulary.items()}
+    scores = {entry: fsum(weight[word] for word in asked & words) for entry, words in vocabulary.items()}  # exact: sets have no order
     near = sorted((entry for entry in entries if scores[entry] >= LEAST), key=lambda entry: (-scores[entry], entry.code))
     return tuple(near[:MOST])
 
