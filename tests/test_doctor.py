@@ -169,6 +169,20 @@ def test_bad_requests_are_one_line(words: list[str], capsys: pytest.CaptureFixtu
     assert len(capsys.readouterr().err.splitlines()) == 1
 
 
+def test_python_may_be_a_name(here: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch):
+    """It is found as a shell finds it, asked for its packages, and the same that the device is tried with."""
+    program = here / "bin" / "chosen-python"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n', encoding="ascii")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=":")
+    monkeypatch.setenv("GCE_METADATA_HOST", "127.0.0.1:9")
+    assert cli.main(["doctor", "--no-device", "--json", "--python", "chosen-python"]) in (0, 1)
+    said = {check["name"]: check["said"] for check in json.loads(capsys.readouterr().out)["checks"]}
+    assert said["python"] == f"Python {sys.version_info[0]}.{sys.version_info[1]} ({program})"
+    assert versions.installed_in(program) == versions.installed_in(Path(sys.executable).absolute())
+
+
 def test_checks_are_frozen():
     with pytest.raises(AttributeError):
         Check("a", Status.OK, "b").said = "c"  # type: ignore[misc]

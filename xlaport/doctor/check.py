@@ -8,6 +8,10 @@ from enum import Enum
 from pathlib import Path
 
 
+SECONDS = 120.0
+"""Time for the device to answer, unless another is given."""
+
+
 class Status(str, Enum):
     OK = "ok"
 
@@ -52,7 +56,7 @@ class Surroundings:
     environment: Mapping[str, str]
     installed: Mapping[str, str]
     root: Path = Path("/")
-    seconds: float = 120.0
+    seconds: float = SECONDS
 
     def path(self, name: str) -> Path:
         return self.root / name.lstrip("/")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from xlaport.doctor import chips, device, machine, variables, versions
-from xlaport.doctor.check import Check, Surroundings
+from xlaport.doctor.check import Check, Status, Surroundings
 
 CHECKS: tuple[Callable[[Surroundings], Iterator[Check]], ...] = (
     versions.check_python, versions.check_backend, versions.check_together, versions.check_cuda_wheels,
@@ -20,7 +20,7 @@ def examine(here: Surroundings, run_device: bool = True) -> Iterator[Check]:
     errors = False
     for check in CHECKS:
         for found in check(here):
-            errors = errors or found.status == "error"
+            errors = errors or found.status is Status.ERROR
             yield found
     if run_device and not errors:
         yield from device.check_device(here)

@@ -6,7 +6,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Any
 
 from xlaport.doctor.check import Check, Surroundings, error, ok, warning
 from xlaport.errors import UserError
-from xlaport.projectfiles.packages import version
+from xlaport.projectfiles.packages import normalized, version
 
 TABLE = Path(__file__).resolve().parent.parent / "data" / "versions_together.json"
 CLAUSE = re.compile(r"(==|>=|<=|<|>)\s*([\d.]+)(\.\*)?")
@@ -23,8 +23,8 @@ OLDEST_PYTHON = (3, 10)
 """Of torch 2.9 and torch_xla 2.9."""
 
 ASK = (
-    "import json, re, sys; from importlib import metadata; "
-    "print(json.dumps([list(sys.version_info[:2]), {re.sub(r'[-_.]+', '_', d.metadata['Name'] or '').lower(): d.version for d in metadata.distributions()}]))"
+    "import json, sys; from importlib import metadata; "
+    "print(json.dumps([sys.version_info[:2], [(d.metadata['Name'] or '', d.version) for d in metadata.distributions()]]))"
 )
 """Run in another Python, to say what it has."""
 
@@ -32,21 +32,22 @@ ANSWER_SECONDS = 60.0
 
 
 def installed_in(python: Path) -> tuple[tuple[int, int], dict[str, str]]:
-    """Version of a Python and its packages, by normalized name. Raises `UserError` when it does not answer."""
-    if python.absolute() == Path(sys.executable).absolute():
-        return sys.version_info[:2], {normalized(dist.metadata["Name"] or ""): dist.version for dist in metadata.distributions()}
+    """Version of a Python, given by an absolute path, and its packages by normalized name. Raises `UserError` when it does not answer."""
+    if python == Path(sys.executable).absolute():
+        return sys.version_info[:2], by_name((dist.metadata["Name"] or "", dist.version) for dist in metadata.distributions())
     try:
         answer = subprocess.run([str(python), "-I", "-c", ASK], capture_output=True, text=True, timeout=ANSWER_SECONDS, stdin=subprocess.DEVNULL)
-        numbers, packages = json.loads(answer.stdout)
+        (major, minor), packages = json.loads(answer.stdout)
     except OSError as failure:
         raise UserError(f"{python}: {failure.strerror or failure}") from None
     except (subprocess.TimeoutExpired, ValueError):
         raise UserError(f"{python}: does not say which packages it has; is it a Python of 3.8 or later?") from None
-    return (numbers[0], numbers[1]), packages
+    return (major, minor), by_name(packages)
 
 
-def normalized(name: str) -> str:
-    return re.sub(r"[-_.]+", "_", name).lower()
+def by_name(packages: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Versions by normalized name, written as modules are: `torch_xla`."""
+    return {normalized(name).replace("-", "_"): release for name, release in packages}
 
 
 @lru_cache(maxsize=1)
