@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import re
+import subprocess
+import sys
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
@@ -12,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support import PLAIN, program
+from test_migrate_command import environment
 
 from xlaport import cli, engine, notebook, projectfiles
 from xlaport.analysis.project import Project
@@ -375,6 +378,13 @@ def test_lint_remembers_and_takes_baselines(folder):
     assert run("lint", NAME)[1] == first
     run("lint", NAME, "--write-baseline", "known.json")
     assert run("lint", NAME, "--baseline", "known.json")[1].startswith("no findings")
+
+
+def test_an_answer_that_is_kept_needs_no_analysis_of_a_notebook_that_is_named(folder):
+    run("lint", NAME)
+    script = f"import sys\nfrom xlaport import cli\ncli.main(['lint', {NAME!r}])\nprint(sorted(name for name in sys.modules if name.startswith('xlaport.analysis')))"
+    done = subprocess.run([sys.executable, "-c", script], cwd=folder, env=environment(), capture_output=True, text=True, check=True)
+    assert "XP102" in done.stdout and done.stdout.endswith("[]\n")
 
 
 def test_comments_that_suppress(folder):

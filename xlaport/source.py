@@ -86,9 +86,13 @@ class SourceFile:
         """The text as its author knows it, line for line as in `text`."""
         return self.text
 
+    @property
+    def shown_lines(self) -> list[str]:
+        return self.lines
+
     def line_text(self, number: int) -> str:
         """A line as reports quote it; empty beyond the end."""
-        return self.lines[number - 1].strip() if number <= len(self.lines) else ""
+        return self.shown_lines[number - 1].strip() if number <= len(self.shown_lines) else ""
 
     def cell_at(self, line: int) -> Cell | None:
         """The cell of a notebook that holds a line of the text."""

@@ -19,6 +19,9 @@ from xlaport.notebook.document import CodeCell
 from xlaport.source import BOM, Broken, Cell, SourceFile, Undecodable, lines_of
 
 SUFFIX = ".ipynb"
+WORD = "xlaport"
+"""What the borders of cells and the lines that are no Python begin with, where no cell says it."""
+
 SHELL_CELL = re.compile(r"%%(?:bash|sh|shell|system|sx|!|script[ \t]+(?:ba|z)?sh)\b")
 COMMAND = re.compile(r"[ \t]*(?:[^\n=!%]*=[ \t]*)?(?:!{1,2}|%(?:sx|system|env|set_env)[ \t]+|%(?=(?:pip|conda|mamba)\b)|(?=(?:pip3?|conda|mamba)[ \t]))[ \t]*")
 """A line whose rest is for a shell, or reads like it: `%env NAME=value`."""
@@ -36,11 +39,14 @@ def read(path: Path, name: str, raw: bytes) -> SourceFile:
 
 
 def code(path: Path, raw: bytes) -> bytes:
-    """The Python in a file; empty where there is none that can be read."""
+    """The Python in a file, for a look at its imports: of a notebook the cells as they stand, unparsed. Empty where none can be read."""
+    if path.suffix != SUFFIX:
+        return raw
     try:
-        return read(path, path.name, raw).code if path.suffix == SUFFIX else raw
+        cells = document.read(decoded(raw)).cells
     except Undecodable:
         return b""
+    return "\n".join(magics.as_python(cell.source, WORD) for cell in cells).encode("utf-8", "replace")
 
 
 @dataclass(frozen=True)
@@ -108,12 +114,8 @@ class Notebook(SourceFile):
     def as_written(self) -> CellsAsWritten:
         return CellsAsWritten(self.path, self.name, self.raw, self.encoding, self.has_bom)
 
-    def line_text(self, number: int) -> str:
-        lines = self._shown_lines
-        return lines[number - 1].strip() if number <= len(lines) else ""
-
     @cached_property
-    def _shown_lines(self) -> list[str]:
+    def shown_lines(self) -> list[str]:
         return lines_of(self.shown)
 
     def cell_at(self, line: int) -> Cell | None:
@@ -147,7 +149,7 @@ class Notebook(SourceFile):
 
     def release(self) -> None:
         super().release()
-        for name in ("shown", "_shown_lines"):
+        for name in ("shown", "shown_lines"):
             self.__dict__.pop(name, None)
 
 
@@ -163,7 +165,7 @@ class CellsAsWritten(Notebook):
     def shell(self) -> tuple[Shell, ...]:
         """What the cells give to a shell: `!command`, `%pip`, `%%bash`."""
         found: list[Shell] = []
-        offset, shown, lines = 0, self._shown_lines, lines_of(self.joined.text)
+        offset, shown, lines = 0, self.shown_lines, lines_of(self.joined.text)
         is_body = goes_on = False
         for line, python in zip(shown, lines):
             start, offset = offset, offset + len(line)
@@ -187,7 +189,7 @@ class CellsAsWritten(Notebook):
 def join(read: document.Document) -> Joined:
     """The code cells of a notebook."""
     sources = "\n".join(cell.source for cell in read.cells)
-    word, newline = "xlaport", "\r\n" if "\r\n" in sources else "\n"
+    word, newline = WORD, "\r\n" if "\r\n" in sources else "\n"
     while f"{word}-" in sources:
         word += "_"
     pieces, starts, indents, broken, lines = [], [], [], [], 0
