@@ -17,6 +17,7 @@ from xlaport.errors import UserError
 from xlaport.runtime.fsdp import contents
 from xlaport.runtime.fsdp.mesh import Mesh
 from xlaport.runtime.fsdp.store import HOST, Draft, Saved, Store
+from xlaport.runtime.fsdp.wrapping import wrapped
 
 SHOWN = 3
 """Names of a mismatch that a message spells out."""
@@ -128,8 +129,11 @@ def write(store: Store, step: int, shards: dict[str, Any], host: bytes, marker: 
     from torch.distributed.checkpoint._fsspec_filesystem import FsspecWriter
     from torch_xla.experimental.distributed_checkpoint import SPMDSavePlanner
 
-    draft = first_only(lambda: store.begin(step)) or Draft(store, Saved(step), "")
-    draft = agreed(draft)
+    def begin() -> tuple[Saved, str]:
+        draft = store.begin(step)
+        return draft.saved, draft.folder
+
+    draft = Draft(store, *first_only(begin))
     with quiet():
         dcp.save(shards, storage_writer=FsspecWriter(draft.url), planner=SPMDSavePlanner(), no_dist=not is_distributed())
 
@@ -226,13 +230,13 @@ def restore_optimizer(where: str, model: nn.Module, optimizer: torch.optim.Optim
 
 
 def mesh_of(model: nn.Module) -> Mesh:
-    wrapped = getattr(model, "_xlaport_fsdp", None)
-    return wrapped.mesh if wrapped is not None else Mesh()
+    found = wrapped(model)
+    return found.mesh if found is not None else Mesh()
 
 
 def specs_of(model: nn.Module) -> dict[str, tuple[tuple[int, ...], Any]]:
-    wrapped = getattr(model, "_xlaport_fsdp", None)
-    return {name: (layout.shape, layout.spec) for name, layout in wrapped.layouts.items()} if wrapped is not None else {}
+    found = wrapped(model)
+    return {name: (layout.shape, layout.spec) for name, layout in found.layouts.items()} if found is not None else {}
 
 
 def is_distributed() -> bool:
@@ -243,25 +247,14 @@ def is_distributed() -> bool:
 
 
 def first_only(work: Any) -> Any:
-    """Run by the first process of the job; the others go on when it is done."""
+    """Run by the first process of the job; its result, in all of them, when it is done."""
     import torch.distributed as dist
 
     if not is_distributed():
         return work()
-    result = work() if dist.get_rank() == 0 else None
-    dist.barrier()
-    return result
-
-
-def agreed(draft: Draft) -> Draft:
-    """The first process's folder, in every process."""
-    import torch.distributed as dist
-
-    if not is_distributed():
-        return draft
-    box = [draft.saved, draft.folder]
+    box = [work() if dist.get_rank() == 0 else None]
     dist.broadcast_object_list(box, src=0)
-    return Draft(draft.store, *box)
+    return box[0]
 
 
 @contextmanager

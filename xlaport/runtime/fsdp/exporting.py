@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
 
 import torch
 from torch import nn
 
+from xlaport import files
 from xlaport.errors import UserError
 from xlaport.runtime.fsdp import contents
+from xlaport.runtime.fsdp.checkpoint import quiet
 from xlaport.runtime.fsdp.store import Store
 
 KINDS = (".safetensors", ".pt", ".pth", ".bin")
@@ -27,15 +28,9 @@ def export(source: nn.Module | str | os.PathLike[str], path: str | os.PathLike[s
     if target.suffix not in KINDS:
         raise UserError(f"export: {target} must end with {', '.join(KINDS)}")
     state = whole_state(source) if isinstance(source, nn.Module) else saved_state(source, step)
-    with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as stream:
-        draft = Path(stream.name)
-    try:
+    with files.replaced(target) as draft:
         write(state, draft, target.suffix)
-        draft.chmod(0o666 & ~current_umask())
-        draft.replace(target)
-    except BaseException:
-        draft.unlink(missing_ok=True)
-        raise
+        draft.chmod(0o666 & ~files.current_umask())
     return target
 
 
@@ -46,8 +41,6 @@ def whole_state(model: nn.Module) -> dict[str, torch.Tensor]:
 def saved_state(url: str | os.PathLike[str], step: int | None) -> dict[str, torch.Tensor]:
     import torch.distributed.checkpoint as dcp
     from torch.distributed.checkpoint._fsspec_filesystem import FsspecReader
-
-    from xlaport.runtime.fsdp.checkpoint import quiet
 
     store = Store(url)
     saved = store.chosen(step)
@@ -68,9 +61,3 @@ def write(state: dict[str, torch.Tensor], path: Path, suffix: str) -> None:
     except ImportError:
         raise UserError("export: a .safetensors file needs the package safetensors; or name a .pt file") from None
     save_file({name: value.clone().contiguous() for name, value in state.items()}, path, metadata={"format": "pt"})
-
-
-def current_umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -102,7 +102,7 @@ def plan(
 
 def gathered_bytes(unit: Unit, units: Sequence[Unit], mesh: Mesh, layouts: Mapping[str, Layout]) -> int:
     """Of a unit's parameters that are in no unit below it, whole but for what `model` divides."""
-    below = {id(parameter) for other in units if other is not unit and is_below(other, unit) for parameter in other.module.parameters()}
+    below = {id(parameter) for other in units if other is not unit and other.is_below(unit) for parameter in other.module.parameters()}
     names = [name for name, parameter in named(unit) if id(parameter) not in below]
     return sum(layouts[name].bytes_on_chip(Mesh(model=mesh.model)) for name in names if name in layouts)
 
@@ -110,10 +110,6 @@ def gathered_bytes(unit: Unit, units: Sequence[Unit], mesh: Mesh, layouts: Mappi
 def named(unit: Unit) -> Iterator[tuple[str, nn.Parameter]]:
     prefix = f"{unit.name}." if unit.name else ""
     return ((f"{prefix}{name}", parameter) for name, parameter in unit.module.named_parameters())
-
-
-def is_below(unit: Unit, other: Unit) -> bool:
-    return not other.name or unit.name.startswith(other.name + ".")
 
 
 def repeated(layouts: Sequence[Layout]) -> list[list[Layout]]:

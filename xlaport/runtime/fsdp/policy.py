@@ -21,6 +21,9 @@ class Unit:
     def label(self) -> str:
         return f"{self.name or 'the model'} ({type(self.module).__name__})"
 
+    def is_below(self, other: Unit) -> bool:
+        return not other.name or self.name.startswith(other.name + ".")
+
 
 def units_of(model: nn.Module, policy: Policy, argument: str = "policy") -> list[Unit]:
     """The units below the model itself, innermost first.
@@ -103,7 +106,7 @@ def check_shared(model: nn.Module, units: Sequence[Unit]) -> None:
     """A parameter belongs to one unit: two would each gather it, and let it go, at times of their own."""
     owners: dict[int, tuple[str, Unit]] = {}
     for unit in units:
-        inner = {id(other.module) for other in units if other is not unit and other.name.startswith(unit.name + ".")}
+        inner = {id(other.module) for other in units if other is not unit and other.is_below(unit)}
         for name, parameter in own_parameters(unit.module, inner):
             path = f"{unit.name}.{name}"
             first = owners.setdefault(id(parameter), (path, unit))

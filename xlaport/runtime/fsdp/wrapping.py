@@ -74,8 +74,13 @@ def wrap(
     return model
 
 
+def wrapped(model: nn.Module) -> Wrapped | None:
+    """What `wrap` did to a model, if it did."""
+    return getattr(model, "_xlaport_fsdp", None)
+
+
 def refuse(model: nn.Module) -> None:
-    if getattr(model, "_xlaport_fsdp", None) is not None:
+    if wrapped(model) is not None:
         raise UserError(f"wrap: this {type(model).__name__} is wrapped already")
     for name, parameter in model.named_parameters():
         if parameter.device.type == "meta":
