@@ -214,6 +214,18 @@ def test_an_interrupted_save_leaves_no_trace_after_the_next(saved, monkeypatch):
     assert sorted(path.name for path in Path(url).iterdir()) == ["step-00000001", "step-00000002", "step-00000003"]
 
 
+def test_a_last_save_that_fails_is_told_at_the_end_of_the_program(tmp_path):
+    (tmp_path / "taken").write_text("no directory")
+    text = (
+        "import sys, torch\nfrom xlaport.runtime import fsdp\nmodel = torch.nn.Linear(2, 2)\n"
+        "fsdp.save(model, None, 1, sys.argv[1], asynchronous=True)\nprint('the end')\n"
+    )
+    env = {**os.environ, "PJRT_DEVICE": "CPU", "TPU_SKIP_MDS_QUERY": "1", "PYTHONPATH": str(HERE.parents[1])}
+    result = subprocess.run([sys.executable, "-c", text, str(tmp_path / "taken")], env=env, capture_output=True, text=True, timeout=120)
+    assert result.stdout == "the end\n"
+    assert "UserError" in result.stderr and "not a directory of checkpoints" in result.stderr
+
+
 def test_in_memory_and_with_values_of_ones_own(saved):
     model, optimizer, _ = saved
     url = "memory://runs/one"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
 import warnings
@@ -76,7 +77,7 @@ def save(
     It holds parameters, buffers, the optimizer's state, random states and `extra` (plain values and tensors, such as
     `{"scheduler": scheduler.state_dict()}`). An interrupted save leaves the earlier checkpoints as they are, and is not
     taken for one. `keep`: remove all but so many of the newest. `asynchronous`: return once the values are copied to the
-    host, and write in a thread; the next save, and the end of the program, wait for it.
+    host, and write in a thread; the next save, and the end of the program, wait for it and say what went wrong.
     """
     finish_pending()
     if step < 0:
@@ -101,6 +102,7 @@ def save(
     return saving
 
 
+@atexit.register  # whose save was the last is told, too, what went wrong
 def finish_pending() -> None:
     while _pending:
         _pending.pop().wait()
