@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 from support import PLAIN, program
 from test_migrate_command import environment
 
-from xlaport import cli, engine, notebook, projectfiles
+from xlaport import cli, engine, projectfiles
 from xlaport.analysis.project import Project
 from xlaport.config import Settings
 from xlaport.engine import FileChange, Selection
 from xlaport.errors import NotRewritable
 from xlaport.notebook import Notebook
-from xlaport.source import OtherLanguage, Undecodable
+from xlaport.source import OtherLanguage, Undecodable, read
 
 NAME = "train.ipynb"
 PATH = Path("/project") / NAME
@@ -55,11 +55,11 @@ def encoded(*sources: str | dict, indent: int | None = 1, **metadata: object) ->
 
 
 def opened(*sources: str | dict, **metadata: object) -> Notebook:
-    return notebook.read(PATH, NAME, encoded(*sources, **metadata))
+    return read(PATH, NAME, encoded(*sources, **metadata))
 
 
 def migrated(raw: bytes) -> FileChange:
-    source = notebook.read(PATH, NAME, raw)
+    source = read(PATH, NAME, raw)
     selection = Selection(Settings(), PLAIN)
     changes = engine.migrate(Project(PATH.parent, {PATH: source}), selection)
     return projectfiles.complete(changes, {PATH: source}, selection)[PATH]
@@ -139,7 +139,7 @@ def test_await_outside_of_functions():
 )
 def test_lines_of_ipython_parse_and_come_back(source):
     raw = encoded(source, "x = 1")
-    made = notebook.read(PATH, NAME, raw)
+    made = read(PATH, NAME, raw)
     assert not made.broken
     assert dict(made.divided(made.text))[1] == source
     assert made.text.count("\n") == made.shown.count("\n")
@@ -182,7 +182,7 @@ BAD = {
 @pytest.mark.parametrize("raw, why", BAD.items(), ids=BAD.values())
 def test_what_is_no_notebook_is_one_outcome(tmp_path, raw, why):
     with pytest.raises(Undecodable, match=why):
-        notebook.read(PATH, NAME, raw)
+        read(PATH, NAME, raw)
     (tmp_path / NAME).write_bytes(raw)
     status, out, _ = run("migrate", tmp_path)
     assert status == 2 and f"failed: {NAME}: {why}" in out and out.count(NAME) == 1
@@ -194,7 +194,7 @@ def test_what_is_no_notebook_is_one_outcome(tmp_path, raw, why):
 def test_another_language_is_skipped(tmp_path, metadata):
     raw = encoded("x = cuda(1)", **metadata)
     with pytest.raises(OtherLanguage):
-        notebook.read(PATH, NAME, raw)
+        read(PATH, NAME, raw)
     (tmp_path / NAME).write_bytes(raw)
     status, out, _ = run("migrate", tmp_path)
     assert status == 0 and "1 skipped" in out and "a notebook in julia" in out
@@ -204,7 +204,7 @@ def test_another_language_is_skipped(tmp_path, metadata):
 
 def test_sources_that_are_missing_or_odd_are_no_cells():
     raw = json.dumps({"cells": [{"cell_type": "code"}, 1, {"cell_type": "code", "source": 1}, cell(IMPORTS), cell("torch.cuda.empty_cache()")]}).encode()
-    assert [found.number for found in notebook.read(PATH, NAME, raw).joined.cells] == [4, 5]
+    assert [found.number for found in read(PATH, NAME, raw).joined.cells] == [4, 5]
     assert migrated(raw).after.raw != raw
 
 
@@ -265,7 +265,7 @@ ANY = settings(deadline=None, max_examples=60, suppress_health_check=list(Health
 @given(CELLS, st.sampled_from(list(STYLES.values())))
 def test_migrate_of_nothing_changes_no_byte(cells, style):
     raw = json.dumps(document(*cells), **{**style, "ensure_ascii": True}).encode()
-    made = notebook.read(PATH, NAME, raw)
+    made = read(PATH, NAME, raw)
     compile(made.text, NAME, "exec", flags=0x400 | 0x2000)  # an `ast`, and `await` anywhere
     assert dict(made.divided(made.text)) == {number: "".join(item["source"]) for number, item in enumerate(cells, 1) if item["cell_type"] == "code"}
     assert made.with_text(made.text).raw == raw

@@ -11,7 +11,8 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 
 BOM = b"\xef\xbb\xbf"
-PYTHON = frozenset({".py", ".ipynb"})
+NOTEBOOK = ".ipynb"
+PYTHON = frozenset({".py", NOTEBOOK})
 """Suffixes of what the rules read: Python files, and notebooks, whose cells are one text (`xlaport.notebook`)."""
 
 
@@ -173,6 +174,26 @@ class SourceFile:
         line = min(line, len(self._line_starts))
         start = self._line_starts[line - 1]
         return line, len(self._utf8[start:offset].decode("utf-8", "replace")) + 1
+
+
+def read(path: Path, name: str, raw: bytes) -> SourceFile:
+    """A Python file or notebook. Raises `Undecodable`, and of a notebook `OtherLanguage` too."""
+    if path.suffix != NOTEBOOK:
+        return SourceFile.from_bytes(path, name, raw)
+    from xlaport.notebook import Notebook  # here, as few runs meet one and it takes 5 ms
+
+    made = Notebook(path, name, raw, has_bom=raw.startswith(BOM))
+    _ = made.joined  # raises for what is none
+    return made
+
+
+def python_in(path: Path, raw: bytes) -> bytes:
+    """The Python in a file, for a look at its imports; empty for a notebook that cannot be read."""
+    if path.suffix != NOTEBOOK:
+        return raw
+    from xlaport import notebook
+
+    return notebook.code(raw)
 
 
 @lru_cache(maxsize=256)

@@ -19,7 +19,7 @@ from xlaport.findings import Finding, Grade
 from xlaport.projectfiles import is_project_file
 from xlaport.reports import terminal
 from xlaport.reports.model import FileOutcome, Report, Status
-from xlaport.source import OtherLanguage, SourceFile, Undecodable, is_python
+from xlaport.source import OtherLanguage, SourceFile, Undecodable, is_python, read
 from xlaport.targets import PROFILES, SOURCES, choice
 from xlaport.targets.base import Target
 
@@ -116,7 +116,7 @@ def read_all(tree: files.Tree, settings: config.Settings) -> tuple[dict[Path, So
             unread.append(FileOutcome(name_of(path, tree), Status.SKIPPED, "excluded by the settings"))
             continue
         try:
-            decoded = notebook.read if is_python(path) else SourceFile.from_any_bytes
+            decoded = read if is_python(path) else SourceFile.from_any_bytes
             sources[path] = decoded(path, name_of(path, tree), path.read_bytes())
         except OSError as error:
             unread.append(FileOutcome(name_of(path, tree), Status.FAILED, f"cannot be read: {error.strerror.lower()}"))

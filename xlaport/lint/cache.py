@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from xlaport import __version__, usercache
@@ -30,9 +30,9 @@ def key(contents: Iterable[tuple[str, bytes]], asked: str, rules: Iterable[Path]
             digest.update(part)
 
     add(__version__.encode(), sys.version.encode(), asked.encode(errors="surrogateescape"))
-    for path in own_files():
-        state = path.stat()
-        add(os.fsencode(path), b"%d %d" % (state.st_mtime_ns, state.st_size))
+    for entry in own_files():
+        state = entry.stat()
+        add(os.fsencode(entry.path), b"%d %d" % (state.st_mtime_ns, state.st_size))
     for path in rules:
         add(os.fsencode(path), path.read_bytes())
     for name, raw in contents:
@@ -40,20 +40,21 @@ def key(contents: Iterable[tuple[str, bytes]], asked: str, rules: Iterable[Path]
     return digest.hexdigest()
 
 
-def own_files() -> list[Path]:
-    """Files of xlaport: in a checkout they change without the version."""
+def own_files() -> list[os.DirEntry[str]]:
+    """Files of xlaport: in a checkout they change without the version. Entries of folders, as six hundred paths take 3 ms to make."""
     package = Path(__file__).resolve().parent.parent
     from xlaport.ruleset.load import rules_folder
 
-    return [Path(path) for top in (package, rules_folder()) for path in sorted(below(str(top)))]
+    return [entry for top in (package, rules_folder()) if top.is_dir() for entry in sorted(below(str(top)), key=lambda entry: entry.path)]
 
 
-def below(top: str) -> Iterable[str]:
-    for at, folders, names in os.walk(top):
-        folders[:] = [name for name in folders if name != "__pycache__"]
-        for name in names:
-            if name.endswith((".py", ".md", ".json")):
-                yield os.path.join(at, name)
+def below(folder: str) -> Iterator[os.DirEntry[str]]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                yield from below(entry.path) if entry.name != "__pycache__" else ()
+            elif entry.name.endswith((".py", ".md", ".json")):
+                yield entry
 
 
 def read(key: str) -> list[Diagnostic] | None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from xlaport import config, files, notebook
+from xlaport import config, files
 from xlaport.baseline import shown
 from xlaport.imports import read_imported
-from xlaport.source import SourceFile, Undecodable, is_python
+from xlaport.source import SourceFile, Undecodable, is_python, python_in, read
 
 CONTEXT = 24
 """Files read for what they say of the named ones: as many as the analysis consults for one file."""
@@ -34,7 +34,7 @@ class Gathered:
         sources, undecodable = {}, {}
         for path, raw in [*self.contents.items(), *self.context.items()]:
             try:
-                sources[path] = notebook.read(path, shown(path), raw)
+                sources[path] = read(path, shown(path), raw)
             except Undecodable as error:
                 undecodable |= {path: error} if path in self.contents else {}
         return sources, undecodable
@@ -55,7 +55,7 @@ def from_paths(paths: list[Path]) -> Gathered:
         except OSError as error:
             failures.append(f"{shown(path)}: cannot be read: {(error.strerror or str(error)).lower()}")
     root = project_root(base)
-    context = read_imported({path: notebook.code(path, raw) for path, raw in contents.items() if path in named}, root, CONTEXT)
+    context = read_imported({path: python_in(path, raw) for path, raw in contents.items() if path in named}, root, CONTEXT)
     others = {path: raw for path, raw in context.items() if path not in contents}
     return Gathered(root, base, settings, contents, others, tuple(skipped(paths, tree)), tuple(failures))
 
@@ -81,7 +81,7 @@ def from_text(raw: bytes, name: Path) -> Gathered:
     settings, base = settings_for(path.parent)
     contents = {} if settings.excludes(path.relative_to(base).as_posix()) else {path: raw}
     root = project_root(base)
-    code = {path: notebook.code(path, raw) for path, raw in contents.items()}
+    code = {path: python_in(path, raw) for path, raw in contents.items()}
     return Gathered(root, base, settings, contents, read_imported(code, root, CONTEXT))
 
 

@@ -11,14 +11,12 @@ import re
 from bisect import bisect_right
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 
 from xlaport.errors import NotRewritable
 from xlaport.notebook import document, magics
 from xlaport.notebook.document import CodeCell
 from xlaport.source import BOM, Broken, Cell, SourceFile, Undecodable, lines_of
 
-SUFFIX = ".ipynb"
 WORD = "xlaport"
 """What the borders of cells and the lines that are no Python begin with, where no cell says it."""
 
@@ -29,19 +27,8 @@ COMMAND = re.compile(r"[ \t]*(?:[^\n=!%]*=[ \t]*)?(?:!{1,2}|%(?:sx|system|env|se
 HOSTS = {"Colab": re.compile(r"\bgoogle\.colab\b"), "Kaggle": re.compile(r"/kaggle/(?:input|working)\b|\bkaggle_secrets\b")}
 
 
-def read(path: Path, name: str, raw: bytes) -> SourceFile:
-    """A Python file or notebook. Raises `Undecodable`, and of a notebook `OtherLanguage` too."""
-    if path.suffix != SUFFIX:
-        return SourceFile.from_bytes(path, name, raw)
-    made = Notebook(path, name, raw, has_bom=raw.startswith(BOM))
-    _ = made.joined  # raises for what is none
-    return made
-
-
-def code(path: Path, raw: bytes) -> bytes:
-    """The Python in a file, for a look at its imports: of a notebook the cells as they stand, unparsed. Empty where none can be read."""
-    if path.suffix != SUFFIX:
-        return raw
+def code(raw: bytes) -> bytes:
+    """The Python in a notebook, for a look at its imports: the cells as they stand, unparsed. Empty where none can be read."""
     try:
         cells = document.read(decoded(raw)).cells
     except Undecodable:

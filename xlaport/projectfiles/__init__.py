@@ -16,7 +16,7 @@ from xlaport.projectfiles import (
 from xlaport.projectfiles.belonging import of_other_frameworks
 from xlaport.projectfiles.malformed import Malformed
 from xlaport.projectfiles.view import View, overlap, spliced
-from xlaport.source import SourceFile, lines_of
+from xlaport.source import NOTEBOOK, SourceFile, lines_of
 from xlaport.suppress import COMMENT, Suppressions
 
 MAX_PASSES = 5
@@ -69,7 +69,7 @@ def checker_for(path: Path) -> Checker | None:
         return setup_cfg.check
     if name == "setup.py":
         return setup_py.check
-    if suffix == notebook.SUFFIX:
+    if suffix == NOTEBOOK:
         return notebook_commands.check
     if REQUIREMENTS.match(name) or suffix in {".txt", ".in"} and "requirements" in path.parts:
         return requirements.check
