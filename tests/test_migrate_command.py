@@ -1180,7 +1180,7 @@ def test_the_module_runs(src):
 
 def test_an_installation_without_rules_says_so(src, capsys, monkeypatch, tmp_path):
     monkeypatch.setattr(load, "rules_folder", lambda: tmp_path / "none")
-    forget = (load.builtin.cache_clear, load.on_target.cache_clear, engine.ruleset.cache_clear)
+    forget = (load.builtin.cache_clear, engine.ruleset.cache_clear)
     for clear in forget:
         clear()
     try:

@@ -74,7 +74,7 @@ COSTS = frozenset({Effect.SYNC, Effect.RECOMPILE, Effect.FALLBACK})
 
 @lru_cache(maxsize=8)
 def ruleset(target: str = "torch_xla", source: str = "cuda") -> match.Index:
-    return match.index(load.on_target(target, source))
+    return match.index(load.seen_on(load.builtin(), target, source))
 
 
 def findings(

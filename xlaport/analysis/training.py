@@ -187,11 +187,7 @@ class Training:
     @cached_property
     def _blocks_without_gradients(self) -> list[ast.AST]:
         """`with torch.no_grad():`"""
-        return [node for node in self.facts.of(ast.With, ast.AsyncWith) if any(self._turns_off(item.context_expr) for item in node.items)]
-
-    def _turns_off(self, node: ast.expr) -> bool:
-        target = node.func if isinstance(node, ast.Call) else node
-        return not GRADIENTS_OFF.isdisjoint(self.names.qualified(target))
+        return [node for node in self.facts.of(ast.With, ast.AsyncWith) if any(turns_gradients_off(item.context_expr, self.names) for item in node.items)]
 
     def without_gradients(self, loop: ast.For) -> bool:
         """Inside `no_grad`/`inference_mode` (as context or decorator) or around it, or in a function that calls `.eval()` before."""
@@ -202,7 +198,7 @@ class Training:
             return True
         if function is None:
             return False
-        return any(map(self._turns_off, function.decorator_list)) or any(
+        return any(turns_gradients_off(item, self.names) for item in function.decorator_list) or any(
             isinstance(call.func, ast.Attribute) and not call.args and call.lineno <= loop.lineno and contains(function, call)
             for call in self.values.calls_by_last_name.get("eval", ())
         )
@@ -232,6 +228,11 @@ class Training:
             and next(enclosing_loops(node), None) is loop
             for statement in loop.body for node in ast.walk(statement)
         )
+
+
+def turns_gradients_off(node: ast.expr, names: Names) -> bool:
+    """`torch.no_grad()`, also without its parentheses."""
+    return not GRADIENTS_OFF.isdisjoint(names.qualified(node.func if isinstance(node, ast.Call) else node))
 
 
 def training_of(module: Module) -> Training:

@@ -9,7 +9,7 @@ from xlaport.findings import Finding
 from xlaport.projectfiles import listed, requirements
 from xlaport.projectfiles.listed import Listed, Listing
 from xlaport.projectfiles.packages import CLAUSE, known, normalized, version
-from xlaport.projectfiles.python_version import needs
+from xlaport.projectfiles.python_version import needing
 from xlaport.projectfiles.view import Edit, View
 from xlaport.projectfiles.yaml_values import Scalar
 
@@ -57,7 +57,7 @@ def without_item(view: View, scalar: Scalar) -> Edit:
 def old_python(view: View, packages: list[tuple[Scalar, str, str]]) -> Iterator[Finding]:
     for scalar, name, text in packages:
         if name == "python" and is_held_old(text, version(view.target.python)):
-            message = f"{scalar.text}: {needs(view)} Python {view.target.python} or newer; raise it, and the pins that are too old for it"
+            message = f"{scalar.text}: {needing(view)} need Python {view.target.python} or newer; raise it, and the pins that are too old for it"
             yield view.finding("XP856", scalar.start, scalar.end, message)
 
 

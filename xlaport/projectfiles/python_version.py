@@ -14,18 +14,18 @@ LOWER = re.compile(r"(?:>=|\^|~=)\s*(?P<version>\d+(?:\.\d+)*)")
 
 def findings(view: View, start: int, end: int) -> Iterator[Finding]:
     """For a version range such as `>=3.7,<4` at `start:end`."""
-    text, oldest, needing = view.text[start:end], version(view.target.python), needs(view)
+    text, oldest, wanting = view.text[start:end], version(view.target.python), needing(view)
     clauses = [(operator, version(number)) for operator, number in CLAUSE.findall(text)]
     upper_excludes = any(operator in {"<", "<="} and number <= oldest for operator, number in clauses)
     exact = any(operator in {"==", "~="} and number[:2] < oldest for operator, number in clauses)
     lower = LOWER.search(text)
     if upper_excludes or exact:
-        yield view.finding("XP856", start, end, f"Python {text.strip()} is too old: {needing} {view.target.python} or newer")
+        yield view.finding("XP856", start, end, f"Python {text.strip()} is too old: {wanting} need {view.target.python} or newer")
     elif lower and version(lower["version"]) < oldest:
         edit = Edit(start + lower.start("version"), start + lower.end("version"), view.target.python)
-        yield view.finding("XP856", start, end, f"Python {text.strip()} is raised to {view.target.python}, the oldest {needing.removesuffix(' need')} run on", [edit])
+        yield view.finding("XP856", start, end, f"Python {text.strip()} is raised to {view.target.python}, the oldest {wanting} run on", [edit])
 
 
-def needs(view: View) -> str:
-    """`torch 2.9 and torch_xla 2.9 need`: who asks for it."""
-    return f"torch {view.target.torch[0]} and {view.target.name} {view.target.versions} need"
+def needing(view: View) -> str:
+    """`torch 2.9 and torch_xla 2.9`: what asks for it."""
+    return f"torch {view.target.torch[0]} and {view.target.name} {view.target.versions}"

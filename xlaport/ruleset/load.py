@@ -33,7 +33,6 @@ class Fence:
     text: str
     line: int
 
-
 def rules_folder() -> Path:
     """`rules/`: inside the package in a wheel, beside it in a checkout or editable install."""
     package = Path(__file__).resolve().parent.parent
@@ -61,14 +60,9 @@ def by_code(pages: Iterable[Page]) -> tuple[Page, ...]:
     return tuple(found)
 
 
-@lru_cache(maxsize=8)
-def on_target(target: str, source: str = "cuda") -> tuple[Rule, ...]:
-    """The rules xlaport ships as they are on a target, for programs of CUDA and, beside it, of `source`."""
-    return seen_on(builtin(), target, source)
-
-
 def seen_on(rules: Iterable[Rule], target: str, source: str) -> tuple[Rule, ...]:
-    there = (rule.on(target, lambda rule, kind, name: Later(rule.path.with_suffix(".py"), name)) for rule in rules)
+    """The rules as they are on a target, for programs of CUDA and, beside it, of `source`."""
+    there = (rule.on(target, Later) for rule in rules)
     return tuple(rule for rule in there if rule is not None and rule.source in ("cuda", source))
 
 

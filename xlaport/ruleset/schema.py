@@ -121,10 +121,10 @@ class Rule:
     left_with: str = ""
     """The sentence with which everything the rule finds is left to a person."""
 
-    def on(self, target: str, functions: Callable[[Rule, str, str], Callable]) -> Rule | None:
+    def on(self, target: str, function: Callable[[Path, str], Callable]) -> Rule | None:
         """The rule as it is on a target; None where it has nothing to say.
 
-        `functions(rule, kind, name)` gives the function `name` of the rule's Python file, a `check` or a `fix`.
+        `function(path, name)` gives the function `name` of the Python file `path`.
         """
         if self.targets and target not in self.targets:
             return None
@@ -136,7 +136,7 @@ class Rule:
         said = {name: value for name in ("summary", "severity", "danger", "grade", "advice") if (value := getattr(there, name))}
         for kind in ("check", "fix"):
             if name := getattr(there, kind):
-                said[kind] = functions(self, kind, name)
+                said[kind] = function(self.path.with_suffix(".py"), name)
         if there.manual:
             said |= {"grade": Grade.MANUAL, "left_with": there.manual, "replace": None}
         if there.replace is not None:

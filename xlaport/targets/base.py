@@ -43,9 +43,6 @@ class Target:
     distributed: str = ""
     """The one way its programs are parallel, a value of `--distributed`; empty where `--distributed` says."""
 
-    has_steps: bool = True
-    """Does a step need an end of its own?"""
-
     autocast_dtype: str = ""
     """The type autocast must be given; empty where its default is right."""
 

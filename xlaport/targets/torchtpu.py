@@ -54,7 +54,6 @@ TORCHTPU = Target(
         for name in ("is_available", "device_count", "current_accelerator", "current_device_index", "synchronize", "current_stream")
     ),
     distributed="keep",
-    has_steps=False,
     autocast_dtype="torch.bfloat16",
     stated={
         "device_type": RUN,
@@ -65,7 +64,6 @@ TORCHTPU = Target(
         "torch": WHEEL,
         "own": RUN,
         "distributed": SECOND_HAND,
-        "has_steps": WHEEL,
         "autocast_dtype": RUN,
     },
 )

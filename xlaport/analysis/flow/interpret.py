@@ -21,7 +21,7 @@ from xlaport.analysis.flow.steps import is_in_step, is_step, step_loops
 from xlaport.analysis.flow.value import (
     DEVICE, NONE, OTHER, UNKNOWN, Change, Place, Sort, Value, element_of, join, join_all, number, sequence, tensor, text,
 )
-from xlaport.analysis.training import training_of
+from xlaport.analysis.training import training_of, turns_gradients_off
 from xlaport.analysis.values import Kind as ValueKind
 from xlaport.analysis.values import default_of
 from xlaport.findings import Effect
@@ -42,7 +42,6 @@ MOST_CALLS = 8
 
 FEW = 16
 """Values that are still a handful: so many graphs are compiled once, and then no more."""
-
 
 
 class Interpreter:
@@ -180,7 +179,7 @@ class Interpreter:
             scope = {**closure, **environment} if closure is not None and closure is not self.globals else environment
             if isinstance(function, ast.Lambda):
                 return self.value(function.body, scope)
-            if any(self.turns_grad_off(item) for item in function.decorator_list):
+            if any(turns_gradients_off(item, self.names) for item in function.decorator_list):
                 self.without_grad += 1
             self.block(function.body, scope)
             if self.yielded:
@@ -305,7 +304,7 @@ class Interpreter:
             env[name] = joined
 
     def do_With(self, node: ast.With, env: Environment) -> bool:
-        off = any(self.turns_grad_off(item.context_expr) for item in node.items)
+        off = any(turns_gradients_off(item.context_expr, self.names) for item in node.items)
         for item in node.items:
             value = self.value(item.context_expr, env)
             if item.optional_vars is not None:
@@ -841,10 +840,6 @@ class Interpreter:
 
     def of_Call(self, node: ast.Call, env: Environment) -> Value:
         return calls.call_of(self, node, env)
-
-    def turns_grad_off(self, node: ast.expr) -> bool:
-        target = node.func if isinstance(node, ast.Call) else node
-        return any(name in {"torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad"} for name in self.names.qualified(target))
 
 
 def methods_for_nodes(prefix: str) -> dict[type, Callable]:

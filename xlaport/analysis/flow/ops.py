@@ -16,7 +16,6 @@ HOST_BUILTINS = frozenset({"float", "int", "bool", "min", "max", "sorted", "any"
 """Builtins that read an element; `abs`, `sum`, `len`, `pow`, `zip`, `enumerate`, `reversed` do not."""
 
 METADATA = frozenset({"dim", "size", "numel", "ndimension", "nelement", "element_size", "is_floating_point", "is_contiguous", "stride", "get_device", "is_complex", "type", "data_ptr", "untyped_storage"})
-FACTORIES = frozenset({"zeros_like", "ones_like", "empty_like", "full_like", "rand_like", "randn_like", "randint_like"})
 FACTORIES = frozenset("tensor as_tensor from_numpy zeros ones empty full rand randn randint randperm arange linspace logspace eye tril_indices triu_indices normal".split())
 SHAPED = frozenset({"zeros", "ones", "empty", "rand", "randn", "arange", "full", "randperm", "linspace", "eye", "randint", "logspace"})
 """Factories whose numbers are a shape."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from xlaport.analysis import facts as syntax
 from xlaport.analysis.flow.events import Event
 from xlaport.analysis.flow.value import Sort
+from xlaport.analysis.training import contains
 from xlaport.findings import Fix
 from xlaport.rewrite.ops import Op
 from xlaport.ruleset.api import Context
@@ -175,10 +176,6 @@ def builtin_of(event: Event, statement: ast.AugAssign, call: ast.Call, read: Rea
     others = [part for operation in operations for part in (operation.left, operation.right) if not contains(part, call)]
     dtypes = {event.value_of(part).dtype for part in (statement.target, *others)}
     return "float" if "float" in dtypes else "int" if dtypes <= {"int", "bool"} else ""
-
-
-def contains(node: ast.AST, inner: ast.AST) -> bool:
-    return any(part is inner for part in ast.walk(node))
 
 
 def rebinding(context: Context, statement: ast.AugAssign, call: ast.Call, read: Read) -> list[Op]:
