@@ -41,7 +41,12 @@ def kind(overloads: list[str]) -> str:
 def is_functional(overload: str) -> bool:
     """Not an `out=` or in-place form: torch makes those of the functional one, so they prove nothing."""
     name, _, variant = overload.partition(".")
-    return "out" not in variant and not (name.endswith("_") and not name.endswith("__"))
+    return "out" not in variant and not is_in_place(name)
+
+
+def is_in_place(name: str) -> bool:
+    """`add_`, not `__and__`."""
+    return name.endswith("_") and not name.endswith("__")
 
 
 def operators() -> dict[str, list[str]]:
@@ -51,8 +56,7 @@ def operators() -> dict[str, list[str]]:
         space, _, name = schema.name.partition("::")
         if space == "aten":
             full = schema.name + (f".{schema.overload_name}" if schema.overload_name else "")
-            is_in_place = name.endswith("_") and not name.endswith("__")
-            found.setdefault(name.removesuffix("_") if is_in_place else name, []).append(full)
+            found.setdefault(name.removesuffix("_") if is_in_place(name) else name, []).append(full)
     return found
 
 

@@ -8,7 +8,7 @@ from xlaport.ruleset.api import Context, Kind, syntax
 
 def check(context: Context):
     for call in context.calls("torch.Generator"):
-        place = call.args[0] if call.args else next((k.value for k in call.keywords if k.arg == "device"), None)
+        place = syntax.argument(call, "device", 0)
         if place is None or syntax.is_dead(call) or not on_device(context, place):
             continue
         positions = [0] if call.args else []
@@ -24,7 +24,7 @@ def on_device(context: Context, place: ast.expr) -> bool:
 
 def check_torchtpu(context: Context):
     for call in context.calls("torch.Generator"):
-        place = call.args[0] if call.args else next((k.value for k in call.keywords if k.arg == "device"), None)
+        place = syntax.argument(call, "device", 0)
         found = devices.spelled(place, context.module, "{place}") if place is not None else None
         if found is not None and not syntax.is_dead(call):
             yield context.finding(place, ops=context.replace(place, found.template, **found.holes))

@@ -122,7 +122,7 @@ def started(context: Context):
     for call in context.calls(*STARTS):
         if syntax.is_dead(call) or not call.args:
             continue
-        arguments = call.args[1] if len(call.args) > 1 else next((k.value for k in call.keywords if k.arg == "args"), None)
+        arguments = syntax.argument(call, "args", 1)
         if not isinstance(call.parent, ast.Expr):
             yield context.finding(call, "starts the workers: set_tpu_launch_env() of torch.tpu.distributed, then torch.multiprocessing.spawn")
             continue

@@ -63,11 +63,15 @@ def target_of(statement: ast.stmt, call: ast.Call) -> ast.expr | None:
 
 def kept(context: Context, call: ast.Call):
     """`--distributed keep`: the wrapper works on the xla process group without CUDA device numbers."""
-    present = [keyword.arg for keyword in call.keywords if keyword.arg in CUDA_ARGUMENTS]
-    positions = [index for index in (1, 2) if index < len(call.args)]
+    present, positions = device_numbers(call)
     if present or positions:
         ops = context.edit_call(call, remove=present, positions=positions, gradient_as_bucket_view="True")
         yield context.finding(call, "the wrapper takes no device numbers on XLA", ops)
+
+
+def device_numbers(call: ast.Call) -> tuple[list[str], list[int]]:
+    """Names and positions of the arguments that number CUDA devices."""
+    return [keyword.arg for keyword in call.keywords if keyword.arg in CUDA_ARGUMENTS], [index for index in (1, 2) if index < len(call.args)]
 
 
 def check_torchtpu(context: Context):
@@ -75,7 +79,6 @@ def check_torchtpu(context: Context):
     for call in context.calls(*DDP):
         if syntax.is_dead(call) or not call.args:
             continue
-        present = [keyword.arg for keyword in call.keywords if keyword.arg in CUDA_ARGUMENTS]
-        positions = [index for index in (1, 2) if index < len(call.args)]
+        present, positions = device_numbers(call)
         if present or positions:
             yield context.finding(call, ops=context.edit_call(call, remove=present, positions=positions))

@@ -38,8 +38,8 @@ def check_torchtpu(context: Context):
     if not context.on_device:
         return
     for call in context.calls("torch.multiprocessing.spawn"):
-        statement, count = syntax.statement_of(call), argument(call, "nprocs", 2)
-        method = next((item.value for item in call.keywords if item.arg == "start_method"), None)
+        statement, count = syntax.statement_of(call), syntax.argument(call, "nprocs", 2)
+        method = syntax.argument(call, "start_method")
         if syntax.is_dead(call):
             continue
         if method is not None and not (isinstance(method, ast.Constant) and method.value == "spawn"):
@@ -48,12 +48,6 @@ def check_torchtpu(context: Context):
             continue
         template, holes = (f"{SET_ENVIRONMENT}(nproc_per_node={{count}})", {"count": count}) if count is not None else (f"{SET_ENVIRONMENT}()", {})
         yield context.finding(call, ops=context.insert(statement, "before", template, **holes))
-
-
-def argument(call: ast.Call, name: str, position: int) -> ast.expr | None:
-    if len(call.args) > position:
-        return call.args[position]
-    return next((item.value for item in call.keywords if item.arg == name), None)
 
 
 def sets_environment(context: Context, statement: ast.stmt) -> bool:

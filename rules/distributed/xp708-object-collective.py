@@ -10,7 +10,7 @@ def check(context: Context):
     if context.mode is Mode.SPMD:
         return  # its group is gloo
     for call in context.calls(*collectives.OBJECTS):
-        group = collectives.argument(call, "group")
+        group = syntax.argument(call, "group")
         if syntax.is_dead(call) or collectives.is_gloo(group, context.module):
             continue
         ops = carried(context, call) if group is None and context.mode is not Mode.KEEP else None
@@ -22,11 +22,11 @@ def carried(context: Context, call: ast.Call):
     if not isinstance(call.parent, ast.Expr):
         return None
     if context.refers(call.func, collectives.DIST + "all_gather_object"):
-        target, value = collectives.argument(call, "object_list", 0), collectives.argument(call, "obj", 1)
+        target, value = syntax.argument(call, "object_list", 0), syntax.argument(call, "obj", 1)
         template = '{target}[:] = xm.mesh_reduce("all_gather_object", {value}, list)'
     elif context.refers(call.func, collectives.DIST + "broadcast_object_list"):
-        target = value = collectives.argument(call, "object_list", 0)
-        source = collectives.argument(call, "src", 1)
+        target = value = syntax.argument(call, "object_list", 0)
+        source = syntax.argument(call, "src", 1)
         if not isinstance(source, ast.Constant) or not isinstance(source.value, int):
             return None
         template = '{target}[:] = xm.mesh_reduce("broadcast_object_list", {value}, lambda lists: lists[%d])' % source.value

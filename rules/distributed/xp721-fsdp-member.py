@@ -2,7 +2,6 @@
 
 import ast
 
-from xlaport.analysis import collectives
 from xlaport.ruleset.api import Context, Kind, Mode, syntax
 
 DROPPED_METHODS = frozenset(
@@ -58,7 +57,7 @@ def whole_state(context: Context, call: ast.Call):
     used = {index: parameter for index, parameter in enumerate(parameters) if "{%d}" % index in template}
     holes = {}
     for index, parameter in used.items():
-        given = collectives.argument(call, parameter, index)
+        given = syntax.argument(call, parameter, index)
         if given is None or isinstance(given, (ast.List, ast.Tuple)):
             return None
         holes[parameter] = given

@@ -13,7 +13,7 @@ def check(context: Context):
     if context.mode is not Mode.SPMD:
         return
     for call in context.calls(*collectives.TENSORS):
-        tensor = collectives.argument(call, "tensor", 0)
+        tensor = syntax.argument(call, "tensor", 0)
         if syntax.is_dead(call) or tensor is None or is_on_host(context, tensor):
             continue
         is_statement = isinstance(call.parent, ast.Expr)

@@ -14,8 +14,8 @@ def check(context: Context):
         return  # XP723 speaks of sharded programs
     for call in context.calls(*collectives.TENSORS):
         position = collectives.TENSORS[next(name for name in context.names.qualified(call.func) if name in collectives.TENSORS)]
-        tensor = collectives.argument(call, "tensor", position)
-        if tensor is None or syntax.is_dead(call) or not collectives.is_gloo(collectives.argument(call, "group"), context.module):
+        tensor = syntax.argument(call, "tensor", position)
+        if tensor is None or syntax.is_dead(call) or not collectives.is_gloo(syntax.argument(call, "group"), context.module):
             continue
         if not is_on_host(context, tensor):
             yield context.finding(call)

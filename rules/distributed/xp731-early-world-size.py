@@ -10,7 +10,7 @@ ASKING = ("torch_xla.runtime.world_size", "torch_xla.runtime.global_ordinal", "t
 def check(context: Context):
     if not collectives.has_replicas(context.module):
         return
-    joins = [call for call in context.calls(collectives.INIT) if constant(collectives.argument(call, "backend", 0)) == "xla"]
+    joins = [call for call in context.calls(collectives.INIT) if constant(syntax.argument(call, "backend", 0)) == "xla"]
     for call in context.calls(*ASKING):
         above = any(collectives.precedes(call, join) for join in joins)
         before_all = collectives.runs_at_import(call) and not any(collectives.runs_at_import(join) and join.lineno < call.lineno for join in joins)

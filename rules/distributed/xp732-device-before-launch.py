@@ -26,5 +26,5 @@ def check(context: Context):
 
 def is_single(start: ast.Call) -> bool:
     """`debug_single_process=True` calls the worker in the process itself."""
-    flag = collectives.argument(start, "debug_single_process")
+    flag = syntax.argument(start, "debug_single_process")
     return isinstance(flag, ast.Constant) and flag.value is True

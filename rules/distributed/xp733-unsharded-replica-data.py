@@ -14,7 +14,7 @@ def check(context: Context):
     if not collectives.has_replicas(context.module):
         return
     for call in context.calls(*LOADERS):
-        loader = collectives.argument(call, "loader", 0)
+        loader = syntax.argument(call, "loader", 0)
         if loader is None or syntax.is_dead(call):
             continue
         made = [loader] if isinstance(loader, ast.Call) else values_of(context, loader)

@@ -16,7 +16,7 @@ def check(context: Context):
         return
     reduced = reductions(context)
     for call in context.calls(*collectives.TOGETHER):
-        if syntax.is_dead(call) or collectives.argument(call, "group") is not None:
+        if syntax.is_dead(call) or syntax.argument(call, "group") is not None:
             continue
         for branch in branches(call):
             why = differs(context, branch.test, reduced)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from xlaport.analysis.facts import FUNCTIONS, SCOPES, ancestors, enclosing_function, is_called, is_dead
+from xlaport.analysis.facts import FUNCTIONS, SCOPES, ancestors, argument, enclosing_function, is_dead
 from xlaport.analysis.project import Module
 from xlaport.analysis.values import constant, reaching
 
@@ -35,17 +35,9 @@ STARTS = frozenset({"torch_xla.launch", "torch_xla.distributed.xla_multiprocessi
 INIT, NEW_GROUP = DIST + "init_process_group", DIST + "new_group"
 
 
-def argument(call: ast.Call, name: str, position: int | None = None) -> ast.expr | None:
-    if position is not None and len(call.args) > position:
-        return call.args[position]
-    return next((keyword.value for keyword in call.keywords if keyword.arg == name), None)
-
-
 def calls_of(module: Module, *names: str) -> list[ast.Call]:
     """Live calls, in source order."""
-    references = module.names.references
-    found = {id(node.parent): node.parent for name in names for node in references.get(name, ()) if is_called(node)}
-    return sorted((call for call in found.values() if not is_dead(call)), key=lambda call: (call.lineno, call.col_offset))
+    return [call for call in module.names.calls(*names) if not is_dead(call)]
 
 
 def is_gloo(group: ast.expr | None, module: Module) -> bool:

@@ -144,6 +144,13 @@ def own_statements(function: ast.AST) -> Iterator[ast.AST]:
             stack.extend(reversed([inner for name in BLOCKS for inner in getattr(node, name, ())]))
 
 
+def argument(call: ast.Call, name: str, position: int | None = None) -> ast.expr | None:
+    """What a call gives for a parameter, by position (None: by name only) or by name."""
+    if position is not None and len(call.args) > position:
+        return call.args[position]
+    return next((keyword.value for keyword in call.keywords if keyword.arg == name), None)
+
+
 def is_called(node: ast.expr) -> bool:
     return isinstance(node.parent, ast.Call) and node.parent.func is node
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
-from xlaport.analysis.facts import FUNCTIONS, SCOPES, ModuleFacts, enclosing_scope
+from xlaport.analysis.facts import FUNCTIONS, SCOPES, ModuleFacts, enclosing_scope, is_called
 from xlaport.imports import relative_to_absolute
 
 CANONICAL_PREFIXES = {
@@ -104,6 +104,16 @@ class Names:
             for name in self.qualified(node):
                 table.setdefault(name, []).append(node)
         return table
+
+    def calls(self, *names: str) -> list[ast.Call]:
+        """Calls of what one of these names refers to, in source order."""
+        found = {id(call): call for name in names for call in self._calls.get(name, ())}
+        return sorted(found.values(), key=lambda call: (call.lineno, call.col_offset))
+
+    @cached_property
+    def _calls(self) -> dict[str, list[ast.Call]]:
+        called = {name: [node.parent for node in nodes if is_called(node)] for name, nodes in self.references.items()}
+        return {name: calls for name, calls in called.items() if calls}
 
     def _referring(self) -> Iterator[ast.expr]:
         imported = self._imported_names

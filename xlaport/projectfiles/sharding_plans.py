@@ -19,10 +19,11 @@ def findings(view: View, settings: Sequence) -> Iterator[Finding]:
     """`settings` are the scalars of a document."""
     values = {setting.path[-1]: setting.text.strip() for setting in settings if setting.path}
     for setting in settings:
-        if setting.path[-1:] == ("distributed_type",) and setting.text.strip() in {"FSDP", "DEEPSPEED"}:
-            yield view.finding(CODE, setting.start, setting.end, f"{setting.text.strip()}: {accelerate_plan(values)}")
-        elif setting.path[-2:] == ("zero_optimization", "stage") and setting.text.strip() in STAGES:
-            yield view.finding(CODE, setting.start, setting.end, f"stage {setting.text.strip()}: {zero_plan(setting.text.strip(), settings)}")
+        value = setting.text.strip()
+        if setting.path[-1:] == ("distributed_type",) and value in {"FSDP", "DEEPSPEED"}:
+            yield view.finding(CODE, setting.start, setting.end, f"{value}: {accelerate_plan(values)}")
+        elif setting.path[-2:] == ("zero_optimization", "stage") and value in STAGES:
+            yield view.finding(CODE, setting.start, setting.end, f"stage {value}: {zero_plan(value, settings)}")
 
 
 def accelerate_plan(values: dict[str, str]) -> str:

@@ -70,17 +70,7 @@ class Context:
 
     def calls(self, *names: str) -> Iterable[ast.Call]:
         """Calls of one of these functions, in source order."""
-        found = {id(call): call for name in names for call in self.calls_by_name.get(name, ()) if name not in self.target.own}
-        return sorted(found.values(), key=lambda call: (call.lineno, call.col_offset))
-
-    @property
-    def calls_by_name(self) -> dict[str, list[ast.Call]]:
-        """qualified name -> calls of it in this module."""
-        memo = self.values.memo
-        if "calls" not in memo:
-            called = {name: [node.parent for node in nodes if syntax.is_called(node)] for name, nodes in self.names.references.items()}
-            memo["calls"] = {name: calls for name, calls in called.items() if calls}
-        return memo["calls"]
+        return self.names.calls(*(name for name in names if name not in self.target.own))
 
     def names_any(self, *names: str) -> bool:
         """Does any expression of the file refer to one of these?"""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from xlaport.analysis.facts import FUNCTIONS, enclosing, enclosing_loops, is_called
+from xlaport.analysis.facts import FUNCTIONS, enclosing, enclosing_loops
 from xlaport.analysis.flow.classes import is_autograd_function
 from xlaport.analysis.training import Training, training_of
 
@@ -42,7 +42,6 @@ def step_loops(module: Module) -> set[int]:
 
 
 def _step_loops(training: Training) -> set[int]:
-    ends = [node.parent for name in ENDS for node in training.names.references.get(name, ()) if is_called(node)]
-    inside = [*training.backward_calls, *ends]
+    inside = [*training.backward_calls, *training.names.calls(*ENDS)]
     loops = [*(step.loop for step in training.steps), *training.evaluation_loops, *(next(enclosing_loops(call), None) for call in inside)]
     return {id(loop) for loop in loops if loop is not None}
