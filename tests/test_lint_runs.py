@@ -16,6 +16,7 @@ from test_migrate_command import environment
 
 from xlaport import usercache
 from xlaport.lint import cache, check
+from xlaport.ruleset import load
 
 # -- the cache
 
@@ -54,6 +55,19 @@ def test_a_change_anywhere_is_noticed(here, capsys, looked, change):
     change(here)
     run()
     assert here / "a.py" in looked
+
+
+def test_a_change_of_a_rule_is_noticed(monkeypatch, tmp_path):
+    monkeypatch.setattr(load, "rules_folder", lambda: tmp_path / "rules")
+    keys = [cache.key([], "", [])]
+    page = tmp_path / "rules" / "device" / "xp101.md"
+    page.parent.mkdir(parents=True)
+    for text in ("", "+++"):
+        page.write_text(text)
+        keys.append(cache.key([], "", []))
+    (page.parent / "__pycache__").mkdir()
+    (page.parent / "__pycache__" / "xp101.py").touch()
+    assert len(set(keys)) == 3 and cache.key([], "", []) == keys[-1]
 
 
 @pytest.mark.parametrize("arguments", [["--json"], ["--select", "XP1"], ["a.py"], ["--no-cache"]])
