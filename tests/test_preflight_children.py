@@ -1,8 +1,9 @@
 """Children that end in every way there is: the caller gets an answer or a sentence."""
 
 import os
-import subprocess
 import re
+import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -105,6 +106,33 @@ def test_a_parent_that_is_killed_leaves_no_child(tmp_path):
     process.kill()
     process.wait()
     wait_until_gone(child)
+
+
+@pytest.mark.parametrize("number, ignored, status", [(signal.SIGTERM, False, 128 + signal.SIGTERM), (signal.SIGHUP, True, 0)])
+def test_a_parent_that_is_told_to_end_ends_all_that_was_started_unless_it_ignores_that(tmp_path, number, ignored, status):
+    """An ignored signal is that of nohup: the child goes on to its end."""
+    (tmp_path / "a_child.py").write_text(dedent(f"""
+        import subprocess, sys, time
+
+        def main(folder):
+            process = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])
+            (folder / 'pid').write_text(str(process.pid))
+            time.sleep({3 if ignored else 60})
+    """))
+    parent = dedent(f"""
+        import signal, sys
+        from pathlib import Path
+        from xlaport.preflight import children
+        if {ignored}:
+            signal.signal({int(number)}, signal.SIG_IGN)
+        children.run(children.Child('the child', Path(sys.executable), 'a_child', {{'PYTHONPATH': {str(tmp_path)!r}}}, 60), {{}}, Path({str(tmp_path)!r}))
+    """)
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parent.parent)}
+    process = subprocess.Popen([sys.executable, "-c", parent], env=environment)
+    grandchild = int(text_when_there(tmp_path / "pid"))
+    process.send_signal(number)
+    assert process.wait(40) == status
+    wait_until_gone(grandchild)
 
 
 def text_when_there(file: Path) -> str:

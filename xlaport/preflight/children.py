@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from xlaport.errors import UserError
+from xlaport.processes import send, signal_name, told_to_end
 
 BOOTSTRAP = Path(__file__).resolve().with_name("bootstrap.py")
 REQUEST, ANSWER, ERRORS, OUTPUT = "request.json", "answer.json", "stderr", "stdout"
@@ -44,17 +45,17 @@ class Ended:
     errors: str = ""
 
 
-def run(child: Child, request: dict[str, Any], folder: Path, cwd: Path | None = None) -> Ended:
+def run(child: Child, request: dict[str, Any], folder: Path) -> Ended:
     """Run a child to its end. Raises `UserError` when the folder cannot be written or there is no such Python."""
     write(folder / REQUEST, request)
     (folder / ANSWER).unlink(missing_ok=True)
-    environment = {**{key: value for key, value in os.environ.items() if key not in ("LD_PRELOAD",)}, **child.environment}
+    environment = {**{key: value for key, value in os.environ.items() if key != "LD_PRELOAD"}, **child.environment}
     started = time.monotonic()
-    with open(folder / OUTPUT, "wb") as out, open(folder / ERRORS, "wb") as err:
+    with open(folder / OUTPUT, "wb") as out, open(folder / ERRORS, "wb") as err, told_to_end():
         try:
             process = subprocess.Popen(
                 [str(child.python), str(BOOTSTRAP), child.module, str(folder)],
-                stdin=subprocess.DEVNULL, stdout=out, stderr=err, cwd=cwd, env=environment, start_new_session=True,
+                stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=environment, start_new_session=True,
             )
         except OSError as error:
             raise UserError(f"{child.python}: {error.strerror or error}") from None
@@ -63,7 +64,8 @@ def run(child: Child, request: dict[str, Any], folder: Path, cwd: Path | None = 
         except subprocess.TimeoutExpired:
             status = None
         finally:
-            stop(process)  # loader processes and threads that outlive the answer go too
+            send(process.pid, signal.SIGKILL)  # it leads a session: loader processes that outlive the answer go too
+            process.wait()
     errors = (folder / ERRORS).read_text(encoding="utf-8", errors="replace")
     answer = read(folder / ANSWER)
     if answer is not None:
@@ -71,15 +73,6 @@ def run(child: Child, request: dict[str, Any], folder: Path, cwd: Path | None = 
     if status is None:
         return Ended(None, f"{child.title} was stopped after {time.monotonic() - started:.0f} s (--timeout)", errors)
     return Ended(None, sentence(child.title, status, errors), errors)
-
-
-def stop(process: subprocess.Popen) -> None:
-    """End a child with all that it started; it leads a session of its own."""
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
-    process.wait()
 
 
 def write(file: Path, document: dict[str, Any]) -> None:
@@ -124,13 +117,6 @@ def sentence(title: str, status: int, errors: str) -> str:
     if status == -signal.SIGKILL:
         return f"{ended}: most likely the host's memory ran out"
     return f"{ended}: {last_words(errors)}"
-
-
-def signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 def last_words(errors: str) -> str:

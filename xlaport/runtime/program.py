@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from xlaport.errors import UserError
+from xlaport.processes import send, signal_name, told_to_end
 from xlaport.runtime.job import JOB, REPLICAS, Job
 from xlaport.runtime.places import Libraries
 
@@ -110,13 +110,6 @@ def starts_processes(script: Path) -> bool:
     return OWN_PROCESSES.search(script.read_text(encoding="utf-8", errors="replace")) is not None
 
 
-def signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:  # real-time signals have no names
-        return f"signal {number}"
-
-
 def check(script: Path) -> Path:
     """The script as it will be run; raises UserError when there is none."""
     if script.is_dir():
@@ -180,25 +173,6 @@ def environment(program: Program, job: Path) -> dict[str, str]:
     return {**default, **os.environ, **dict(program.environment), **own}
 
 
-@contextmanager
-def told_to_end() -> Iterator:
-    """A signal to end this process ends the program first: it unwinds, as Ctrl-C does. Only the main thread is told."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def leave(number, frame):
-        raise SystemExit(128 + number)
-
-    numbers = (signal.SIGTERM, signal.SIGHUP)
-    before = [signal.signal(number, leave) for number in numbers]
-    try:
-        yield
-    finally:
-        for number, handler in zip(numbers, before):
-            signal.signal(number, handler)
-
-
 def ended_in_time(child: subprocess.Popen, job: Path, limit: float | None) -> bool:
     """Wait for the end; whatever happens, nothing that it started lives on."""
     try:
@@ -222,13 +196,6 @@ def ask(child: subprocess.Popen, number: int) -> None:
     try:
         child.wait(GRACE)
     except subprocess.TimeoutExpired:
-        return
-
-
-def send(group: int, number: int) -> None:
-    try:
-        os.killpg(group, number)
-    except (ProcessLookupError, PermissionError):  # macOS forbids signals to a group of zombies
         return
 
 
