@@ -12,7 +12,8 @@ from xlaport.preflight.compilation import Compilation, Compiled
 from xlaport.preflight.environment import NEWEST, Compiler
 from xlaport.preflight.hlo import Collective, Optimized
 from xlaport.preflight.memory import Buffer
-from xlaport.preflight.tracing import Argument, Traced
+from xlaport.preflight.step import Argument
+from xlaport.preflight.tracing import Traced
 
 COMPILER = Compiler(NEWEST, Path("/envs/newest"))
 V5E = topology.parse("v5e:2x2")

@@ -14,8 +14,9 @@ from xlaport.preflight.answer import judged
 from xlaport.preflight.hlo import Collective, Optimized
 from xlaport.preflight.memory import Buffer, Memory
 from xlaport.preflight.result import Attempt, Document, Prices, Result, Verdict, exit_status
+from xlaport.preflight.step import Argument, Site, Variant
 from xlaport.preflight.topology import GIB
-from xlaport.preflight.tracing import Argument, Site, Traced, Variant
+from xlaport.preflight.tracing import Traced
 from xlaport.reports import preflight, preflight_html, preflight_json, preflight_markdown
 
 STATS = {"argument": 3 * GIB, "output": 3 * GIB, "alias": 3 * GIB, "temp": 6 * GIB, "generated_code": GIB // 4, "peak": 8 * GIB}

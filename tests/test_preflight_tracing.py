@@ -9,7 +9,8 @@ import pytest
 from xlaport.errors import UserError
 from xlaport.preflight import children, tracing
 from xlaport.preflight.children import Ended
-from xlaport.preflight.tracing import Factory, HuggingFace, Script, Traced, Tracer, Untraced, Variant
+from xlaport.preflight.step import Variant
+from xlaport.preflight.tracing import Factory, HuggingFace, Script, Traced, Tracer, Untraced
 
 OK = {
     "status": "ok", "arguments": [{"kind": "batch", "name": "x", "shape": [8, 4], "dtype": "float32", "bytes": 128, "sharding": None, "donated": False}],

@@ -7,8 +7,9 @@ import pytest
 
 from xlaport.preflight import environment, smoke, topology
 from xlaport.preflight.compilation import Compilation, Compiled
+from xlaport.preflight.step import Argument
 from xlaport.preflight.topology import GIB
-from xlaport.preflight.tracing import Argument, Traced
+from xlaport.preflight.tracing import Traced
 
 V5E = topology.parse("v5e:1x1")
 MATMUL = "%a, %b, contracting_dims = [1] x [0] : (tensor<512x512xbf16>, tensor<512x512xbf16>) -> tensor<512x512xbf16>"

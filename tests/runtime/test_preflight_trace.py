@@ -13,7 +13,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "preflight"))
 from tracing_support import SMALL, TRAIN, line, ran, refused, step, tracer  # noqa: E402
 
 from xlaport.preflight import children  # noqa: E402
-from xlaport.preflight.tracing import Traced, Untraced, Variant  # noqa: E402
+from xlaport.preflight.step import Variant  # noqa: E402
+from xlaport.preflight.tracing import Traced, Untraced  # noqa: E402
 
 
 def kinds(traced: Traced) -> Counter:

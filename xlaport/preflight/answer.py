@@ -9,8 +9,9 @@ from xlaport.preflight.compilation import Compilation, Compiled
 from xlaport.preflight.hlo import Collective, Optimized
 from xlaport.preflight.memory import Memory
 from xlaport.preflight.result import Effort, Result, Verdict, Versions
+from xlaport.preflight.step import Variant
 from xlaport.preflight.topology import Topology
-from xlaport.preflight.tracing import Traced, Tracer, Untraced, Variant
+from xlaport.preflight.tracing import Traced, Tracer, Untraced
 
 UNSUPPORTED_BY = {"refused": Verdict.UNSUPPORTED, "topology": Verdict.UNKNOWN, "broken": Verdict.UNKNOWN, "died": Verdict.UNKNOWN}
 

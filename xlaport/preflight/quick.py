@@ -13,8 +13,9 @@ from xlaport.preflight.answer import Preflight
 from xlaport.preflight.estimate import Time
 from xlaport.preflight.memory import Memory
 from xlaport.preflight.result import Effort, Result, Verdict
+from xlaport.preflight.step import Variant
 from xlaport.preflight.topology import Topology
-from xlaport.preflight.tracing import Traced, Untraced, Variant
+from xlaport.preflight.tracing import Traced, Untraced
 
 FEW, MORE = 2, 4
 GUESS = (

@@ -8,8 +8,8 @@ from enum import Enum
 from xlaport.preflight.estimate import Time
 from xlaport.preflight.hlo import Collective
 from xlaport.preflight.memory import Buffer, Memory
+from xlaport.preflight.step import Argument, Site, Variant
 from xlaport.preflight.topology import Topology
-from xlaport.preflight.tracing import Argument, Site, Variant
 
 
 class Verdict(Enum):

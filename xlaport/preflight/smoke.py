@@ -12,8 +12,9 @@ from xlaport.errors import UserError
 from xlaport.preflight import memory, topology
 from xlaport.preflight.compilation import Compilation, Compiled
 from xlaport.preflight.environment import Compiler
+from xlaport.preflight.step import Argument
 from xlaport.preflight.topology import GIB, Generation, Topology
-from xlaport.preflight.tracing import Argument, Traced
+from xlaport.preflight.tracing import Traced
 
 PRODUCT = """
 module {

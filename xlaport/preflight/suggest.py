@@ -8,8 +8,9 @@ from dataclasses import replace
 from xlaport.errors import UserError
 from xlaport.preflight.answer import Preflight
 from xlaport.preflight.result import Attempt, Result, Verdict
+from xlaport.preflight.step import Variant
 from xlaport.preflight.topology import Topology, of_chips
-from xlaport.preflight.tracing import Tracer, Variant
+from xlaport.preflight.tracing import Tracer
 
 VARIANTS = (
     Variant(checkpoint=True),

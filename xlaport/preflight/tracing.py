@@ -5,30 +5,19 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from xlaport.errors import UserError
 from xlaport.preflight import children
 from xlaport.preflight.children import Child
+from xlaport.preflight.step import TRAIL, Argument, Site, Variant
 
 MODULE = "xlaport.preflight.trace.child"
-TRAIL = "trail"
 WITHOUT_MEMORY = "; a script executes its model here, --factory traces a step without memory for it"
 SCRIPT_DEVICES = 32
 """A script really runs, on as many virtual devices as it shards over; the autograd of torch breaks with more than some tens."""
-
-
-@dataclass(frozen=True)
-class Variant:
-    """How the step is made otherwise than as written; see `trace.variants.Variant`."""
-
-    dtype: str | None = None
-    checkpoint: bool = False
-    batch_divisor: int = 1
-    fsdp: bool = False
-    layers: int | None = None
 
 
 @dataclass(frozen=True)
@@ -60,29 +49,6 @@ class Script:
 
 
 Source = Factory | HuggingFace | Script
-
-
-@dataclass(frozen=True)
-class Site:
-    """A place that does not run on the device. `kind`: `unlowered` (runs on the host), `reads` (waits for a value), `dynamic` (shape depends on data)."""
-
-    kind: str
-    operator: str
-    line: str
-    count: int
-
-
-@dataclass(frozen=True)
-class Argument:
-    """An argument of the step; see `trace.program.Argument`."""
-
-    kind: str
-    name: str
-    shape: tuple[int, ...]
-    dtype: str
-    bytes: int
-    sharding: str | None
-    donated: bool
 
 
 @dataclass(frozen=True)
@@ -185,7 +151,7 @@ class Tracer:
         return Child("the process that traces the step", self.python, MODULE, environment, self.seconds)
 
     def request(self, devices: int, chips: int, variant: Variant, spmd: bool) -> dict[str, Any]:
-        common = {"devices": devices, "chips": chips, "variant": {item.name: getattr(variant, item.name) for item in fields(variant)}, "spmd": spmd, "huggingface": None}
+        common = {"devices": devices, "chips": chips, "variant": asdict(variant), "spmd": spmd, "huggingface": None}
         match self.source:
             case Script(file, arguments, steps):
                 return common | {"route": "script", "script": file, "arguments": list(arguments), "steps": steps}

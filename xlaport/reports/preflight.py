@@ -12,8 +12,8 @@ from xlaport.errors import one_line
 from xlaport.preflight.hlo import Collective
 from xlaport.preflight.memory import Buffer, Memory
 from xlaport.preflight.result import Document, Result, Verdict
+from xlaport.preflight.step import Site, Variant
 from xlaport.preflight.topology import GIB
-from xlaport.preflight.tracing import Site, Variant
 
 WIDTH = 80
 INDENT = "  "

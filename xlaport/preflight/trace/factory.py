@@ -20,19 +20,18 @@ from torch import nn
 from torch.utils._pytree import tree_leaves
 
 from xlaport.errors import UserError
+from xlaport.preflight.step import TRAIL, Variant
 from xlaport.preflight.trace import contract, huggingface, lazy, program, sharding, variants
 from xlaport.preflight.trace.contract import Step
 from xlaport.preflight.trace.guard import Found, Guard, report_printing
 from xlaport.preflight.trace.program import Named
-from xlaport.preflight.trace.variants import Variant
 
-TRAIL = "trail"
 ASSUMED = "values that the step reads were taken as 1 while tracing, and shapes that depend on data as the largest they can be"
 
 
 def trace(request: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """The answer for a factory, or for a Hugging Face configuration."""
-    variant = variants.from_json(request["variant"])
+    variant = Variant(**request["variant"])
     devices = request["devices"]
     if request["spmd"]:
         sharding.pretend(devices)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -19,13 +19,15 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 
 from xlaport.errors import UserError
+from xlaport.preflight.step import Site
 from xlaport.preflight.trace import lazy, lines
 
 KERNELS = ("XLA", "CompositeExplicitAutograd", "CompositeImplicitAutograd")
 WANTS_VALUE = ("Unexpected execution happens", "handle->HasValue()")
 """What torch_xla raises when a lowering needs a value and execution is forbidden."""
 
-TRAIL = 1024
+SAID = 1024
+"""Bytes of the trail."""
 
 
 @dataclass
@@ -43,7 +45,7 @@ class Found:
 
     def as_json(self) -> list[dict[str, Any]]:
         return [
-            {"kind": kind, "operator": operator, "line": line, "count": count}
+            asdict(Site(kind, operator, line, count))
             for kind in ("unlowered", "reads", "dynamic") for (operator, line), count in getattr(self, kind).items()
         ]
 
@@ -54,9 +56,9 @@ class Guard(TorchDispatchMode):
     def __init__(self, found: Found, trail: Path) -> None:
         super().__init__()
         self.found = found
-        trail.write_bytes(bytes(TRAIL))
+        trail.write_bytes(bytes(SAID))
         self.stream = open(trail, "r+b")
-        self.trail = mmap.mmap(self.stream.fileno(), TRAIL)  # what is written here outlives an abort
+        self.trail = mmap.mmap(self.stream.fileno(), SAID)  # what is written here outlives an abort
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -84,7 +86,7 @@ class Guard(TorchDispatchMode):
         self.found.__init__()
 
     def note(self, name: str) -> None:
-        said = f"{name} {lines.here()}".encode()[: TRAIL - 1]
+        said = f"{name} {lines.here()}".encode()[: SAID - 1]
         self.trail[: len(said) + 1] = said + b"\0"
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from xlaport.preflight.step import Argument
 from xlaport.preflight.trace import lazy, sharding
 
 PROGRAM = "step.mlirbc"
@@ -22,19 +23,6 @@ class Named:
     kind: str
     name: str
     sharding: str | None = None
-
-
-@dataclass(frozen=True)
-class Argument:
-    """`bytes` on one device, as the program has it; the compiler may pad."""
-
-    kind: str
-    name: str
-    shape: tuple[int, ...]
-    dtype: str
-    bytes: int
-    sharding: str | None
-    donated: bool
 
 
 def arguments(outputs: Sequence[torch.Tensor], names: Mapping[int, Named], since: int | None = None) -> list[Argument]:

@@ -21,9 +21,9 @@ import torch_xla.runtime as xr
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from xlaport.errors import UserError
+from xlaport.preflight.step import Argument
 from xlaport.preflight.trace import lazy, lines, living, program, sharding, stablehlo, unsteady
 from xlaport.preflight.trace.living import Living
-from xlaport.preflight.trace.program import Argument
 from xlaport.preflight.trace.steady import Steadiness, Sync
 from xlaport.preflight.trace.unsteady import Graph
 from xlaport.preflight.trace.watch import Watch

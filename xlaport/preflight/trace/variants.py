@@ -3,29 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import nn
 
 from xlaport.errors import UserError
+from xlaport.preflight.step import Variant
 from xlaport.preflight.trace.contract import Step
-
-
-@dataclass(frozen=True)
-class Variant:
-    """`dtype`: of weights and optimizer state. `checkpoint`: recompute each layer in the backward pass.
-
-    `batch_divisor`: a batch so much smaller, accumulated as often. `fsdp`: shard the model. `layers`: keep so many.
-    """
-
-    dtype: str | None = None
-    checkpoint: bool = False
-    batch_divisor: int = 1
-    fsdp: bool = False
-    layers: int | None = None
 
 
 def applied(step: Step, variant: Variant) -> Step:
@@ -107,7 +93,3 @@ def checkpoint(layer: nn.Module) -> None:
         return recompute(lambda *given: forward(*given, **kwargs), *args, use_reentrant=True, preserve_rng_state=False)
 
     layer.forward = checkpointed
-
-
-def from_json(raw: Mapping[str, Any]) -> Variant:
-    return Variant(**raw)
