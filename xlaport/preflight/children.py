@@ -8,15 +8,16 @@ from __future__ import annotations
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
+from xlaport import files
 from xlaport.errors import UserError
 from xlaport.processes import send, signal_name, told_to_end
 
@@ -78,10 +79,8 @@ def run(child: Child, request: dict[str, Any], folder: Path) -> Ended:
 def write(file: Path, document: dict[str, Any]) -> None:
     """Write JSON in one step; raises `UserError` with the system's reason."""
     try:
-        handle, temporary = tempfile.mkstemp(dir=file.parent)
-        with open(handle, "w", encoding="utf-8") as stream:
-            json.dump(document, stream)
-        os.replace(temporary, file)
+        with files.replaced(file) as temporary:
+            temporary.write_text(json.dumps(document), encoding="utf-8")
     except OSError as error:
         raise UserError(f"{file.parent}: {error.strerror or error}") from None
 
@@ -91,6 +90,12 @@ def read(file: Path) -> dict[str, Any] | None:
         return json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
+
+
+def leave(folder: Path, answer: dict[str, Any]) -> NoReturn:
+    """In the child: write its answer, with the peak of its resident bytes (`rss`), and end at once, whatever threads and workers it has."""
+    write(folder / ANSWER, answer | {"rss": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024})
+    os._exit(0)
 
 
 # -- deaths

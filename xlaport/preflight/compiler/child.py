@@ -7,14 +7,14 @@ The request: `program` (a file, StableHLO as torch_xla's portable bytecode or as
 
 from __future__ import annotations
 
-import json
 import os
-import resource
 import shutil
 import time
 from importlib import metadata
 from pathlib import Path
 from typing import Any
+
+from xlaport.preflight import children
 
 SILENT = {
     "TPU_SKIP_MDS_QUERY": "1", "JAX_PLATFORMS": "cpu", "ALLOW_MULTIPLE_LIBTPU_LOAD": "1", "TPU_ACCELERATOR_TYPE": "v5litepod-4",
@@ -24,15 +24,9 @@ SILENT = {
 
 
 def main(folder: Path) -> None:
-    request = json.loads((folder / "request.json").read_text(encoding="utf-8"))
+    request = children.read(folder / children.REQUEST)
     os.environ.update(SILENT, LIBTPU_INIT_ARGS=request["init_args"])
-    started = time.monotonic()
-    answer = compiled(request, folder)
-    answer |= {"seconds": time.monotonic() - started, "rss": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, **versions()}
-    temporary = folder / "answer.json.new"
-    temporary.write_text(json.dumps(answer), encoding="utf-8")
-    temporary.replace(folder / "answer.json")
-    os._exit(0)  # libtpu has nothing to put away, and its threads may take a second to end
+    children.leave(folder, compiled(request, folder) | versions())
 
 
 def versions() -> dict[str, str]:
@@ -63,7 +57,7 @@ def compiled(request: dict[str, Any], folder: Path) -> dict[str, Any]:
         except (ir.MLIRError, ValueError) as error:
             return {"status": "refused", "error": f"not StableHLO that this jaxlib reads: {error}"}
         counted = flops.count(program.main_function(module), module)
-        answer = {"devices": len(devices), "device_kind": devices[0].device_kind, "stablehlo_flops": counted.flops, "unknown_loops": counted.unknown_loops}
+        answer = {"devices": len(devices), "stablehlo_flops": counted.flops, "unknown_loops": counted.unknown_loops}
         begun = time.monotonic()
         try:
             executable = run_compiler(module, devices, options(request, devices, folder / "dump"))

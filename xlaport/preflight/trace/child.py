@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import os
-import resource
 import time
 import traceback
 from pathlib import Path
 from typing import Any
 
+from xlaport.preflight import children
 
 STARTED = time.monotonic()
 
 
 def main(folder: Path) -> None:
-    request = json.loads((folder / "request.json").read_text(encoding="utf-8"))
-    leave(folder, traced(request, folder))
+    leave(folder, traced(children.read(folder / children.REQUEST), folder))
 
 
 def traced(request: dict[str, Any], folder: Path) -> dict[str, Any]:
@@ -46,9 +43,5 @@ def leave(folder: Path, answer: dict[str, Any]) -> None:
     """Write the answer and end at once: the user's program may hold threads and workers that would keep the process."""
     from importlib import metadata
 
-    answer |= {"seconds": time.monotonic() - STARTED, "rss": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}
-    answer |= {name: metadata.version(name) for name in ("torch", "torch_xla")}
-    temporary = folder / "answer.json.new"
-    temporary.write_text(json.dumps(answer), encoding="utf-8")
-    temporary.replace(folder / "answer.json")
-    os._exit(0)
+    versions = {name: metadata.version(name) for name in ("torch", "torch_xla")}
+    children.leave(folder, answer | versions | {"seconds": time.monotonic() - STARTED})

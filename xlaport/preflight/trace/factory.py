@@ -58,7 +58,6 @@ def trace(request: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     table = program.arguments(outputs, traced.names(outputs))
     return {
         "status": "ok",
-        "route": "factory",
         "parameters": sum(parameter.numel() for parameter in traced.model.parameters()),
         "trainable_bytes": sum(parameter.numel() * parameter.element_size() for parameter in traced.model.parameters() if parameter.requires_grad),
         "outputs": len(outputs),

@@ -169,7 +169,6 @@ class Recorder:
         parameters = [argument for argument in kept.arguments if argument.kind == "parameter"]
         return {
             "status": "ok",
-            "route": "script",
             "parameters": sum(prod(argument.shape) for argument in parameters),
             "trainable_bytes": self.trainable,
             "outputs": kept.outputs,
