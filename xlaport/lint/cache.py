@@ -70,10 +70,7 @@ def write(key: str, diagnostics: list[Diagnostic]) -> None:
     """Keep an answer, in one step. A cache that cannot be written is no error."""
     text = json.dumps({key: [to_json(diagnostic) for diagnostic in diagnostics]})
     try:
-        usercache.folder("lint").mkdir(parents=True, exist_ok=True)
-        temporary = usercache.folder("lint") / f"{key}.{os.getpid()}"  # a name of its own; `tempfile` takes 5 ms to import
-        temporary.write_text(text, encoding="utf-8")
-        os.replace(temporary, usercache.folder("lint") / f"{key}.json")
+        usercache.write(text, "lint", f"{key}.json")
         drop_oldest()
     except OSError:
         return

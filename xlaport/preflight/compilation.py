@@ -7,7 +7,7 @@ import json
 import os
 import re
 import shutil
-import tempfile
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -196,12 +196,6 @@ def from_json(raw: dict[str, Any]) -> Compiled:
 
 
 def write_cache(key: str, made: Compiled) -> None:
-    """In one step. A cache that cannot be written is no error."""
-    try:
-        cache_folder().mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=cache_folder())
-        with open(handle, "w", encoding="utf-8") as file:
-            json.dump(asdict(made), file)
-        os.replace(temporary, cache_folder() / f"{key}.json")
-    except OSError:
-        return
+    """A cache that cannot be written is no error."""
+    with suppress(OSError):
+        usercache.write(json.dumps(asdict(made)), "preflight", f"{key}.json")
