@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from pathlib import Path
 
@@ -160,7 +159,7 @@ def pairs_of(options: list[str]) -> tuple[tuple[str, str], ...]:
 def setup(pair: environment.Pair, given: Path | None) -> Compiler:
     from xlaport.preflight import smoke
 
-    folder = environment.base_folder(given) / pair.name
+    folder = environment.folder_of(pair, given)
     print(f"installing {pair} ({environment.SIZE}) into {one_line(str(folder))}", file=sys.stderr)
     compiler = environment.setup(pair, given)
     print(smoke.check(compiler), file=sys.stderr)
@@ -171,7 +170,7 @@ def ready(pair: environment.Pair, given: Path | None) -> Compiler:
     """The compiler; on a terminal, the first use offers to install it."""
     if environment.is_ready(pair, given) or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return environment.find(pair, given)
-    folder = environment.base_folder(given) / pair.name
+    folder = environment.folder_of(pair, given)
     print(f"The TPU compiler is not set up. Install {pair} ({environment.SIZE}) into {one_line(str(folder))}? [y/N] ", end="", file=sys.stderr, flush=True)
     if input().strip().lower() not in ("y", "yes"):
         return environment.find(pair, given)
@@ -183,12 +182,8 @@ def work_folder(kept: Path | None) -> Iterator[Path]:
     try:
         if kept:
             kept.mkdir(parents=True, exist_ok=True)
-            yield kept.absolute()
-            return
-        folder = Path(tempfile.mkdtemp(prefix="xlaport-preflight-"))
+        holder = nullcontext(kept.absolute()) if kept else tempfile.TemporaryDirectory(prefix="xlaport-preflight-", ignore_cleanup_errors=True)
     except OSError as error:
         raise UserError(f"{kept or tempfile.gettempdir()}: {error.strerror or error}") from None
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with holder as folder:
+        yield Path(folder)

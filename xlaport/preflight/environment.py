@@ -75,9 +75,13 @@ def base_folder(given: Path | None = None) -> Path:
     return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "xlaport" / "compiler"
 
 
+def folder_of(pair: Pair, given: Path | None = None) -> Path:
+    return base_folder(given) / pair.name
+
+
 def find(pair: Pair, given: Path | None = None) -> Compiler:
     """The environment of a pair; raises `UserError` that says what to run when it is missing or damaged."""
-    folder = base_folder(given) / pair.name
+    folder = folder_of(pair, given)
     setup = "xlaport preflight --setup" + (" --match-torch-xla" if pair is OF_TORCH_XLA else "")
     if not (folder / READY).exists():
         raise UserError(f"the TPU compiler is not set up: `{setup}` installs {pair} ({SIZE}) into {folder}, once")
@@ -106,7 +110,7 @@ def setup(pair: Pair, given: Path | None = None) -> Compiler:
 
     Needs a package index, as pip is configured. Takes about 15 s with a fast one.
     """
-    folder = base_folder(given) / pair.name
+    folder = folder_of(pair, given)
     with locked(folder):
         if is_ready(pair, given):
             return find(pair, given)

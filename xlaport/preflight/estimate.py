@@ -29,9 +29,6 @@ class Time:
     """None where the compiled program carries no estimate."""
 
     collectives: float
-    peak_fraction: float | None
-    """FLOPs at peak as a part of the cost model's time with collectives."""
-
     peak_flops: float
     """FLOP/s of the device at its peak."""
 
@@ -41,6 +38,11 @@ class Time:
     @property
     def estimate(self) -> float | None:
         return None if self.cost_model is None else self.cost_model + self.collectives
+
+    @property
+    def peak_fraction(self) -> float | None:
+        """FLOPs at peak as a part of the cost model's time with collectives."""
+        return self.lower_bound_of(self.flops) / self.estimate if self.estimate else None
 
 
 def of_step(generation: Generation, program: Optimized, memory: Memory, xla_flops: float, stablehlo_flops: float, extra: tuple[Collective, ...] = ()) -> Time:
@@ -52,16 +54,13 @@ def of_step(generation: Generation, program: Optimized, memory: Memory, xla_flop
     arithmetic = flops / generation.peak_flops
     traffic = (memory.arguments + memory.outputs + memory.aliased) / generation.hbm_bandwidth  # each once: read, written
     exchanged = sum(seconds(collective, generation) for collective in (*program.collectives, *extra))
-    modelled = program.cycles / (generation.clock_ghz * 1e9) if program.costed else None
-    whole = modelled + exchanged if modelled is not None else None
     return Time(
         flops=flops,
         flops_source="XLA" if from_xla else "StableHLO",
         lower_bound=max(arithmetic, traffic),
         bound_by="FLOPs" if arithmetic >= traffic else "memory",
-        cost_model=modelled,
+        cost_model=program.cycles / (generation.clock_ghz * 1e9) if program.costed else None,
         collectives=exchanged,
-        peak_fraction=arithmetic / whole if whole else None,
         peak_flops=generation.peak_flops,
     )
 

@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import prod
 
 UNITS = {"B": 1, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 TIGHT = 0.95
@@ -120,10 +121,7 @@ def shapes_of(listed: str) -> tuple[str, ...]:
 
 
 def elements(shape: str) -> int:
-    total = 1
-    for extent in re.findall(r"\d+", shape.partition("[")[2]):
-        total *= int(extent)
-    return total
+    return prod(map(int, re.findall(r"\d+", shape.partition("[")[2])))
 
 
 def origins_of(shapes: Iterable[str], program: str) -> dict[str, Counter[str]]:

@@ -79,6 +79,4 @@ def time(few: Time, more: Time, factor: float) -> Time:
     bound = linear(few.lower_bound, more.lower_bound, factor)
     exchanged = linear(few.collectives, more.collectives, factor)
     flops = linear(few.flops, more.flops, factor)
-    arithmetic = more.lower_bound_of(flops)
-    whole = None if modelled is None else modelled + exchanged
-    return replace(more, flops=flops, lower_bound=max(bound, arithmetic), cost_model=modelled, collectives=exchanged, peak_fraction=arithmetic / whole if whole else None)
+    return replace(more, flops=flops, lower_bound=max(bound, more.lower_bound_of(flops)), cost_model=modelled, collectives=exchanged)

@@ -60,7 +60,7 @@ def full(result: Result) -> list[str]:
     if result.collectives:
         lines += indented("collectives: " + ", ".join(map(collective, result.collectives)))
     lines += sites(result.sites)
-    if result.buffers and result.memory and (result.memory.exceeded or result.memory.total > result.memory.limit / 2 or not result.memory.fits):
+    if result.buffers and result.memory and (result.memory.exceeded or result.memory.total > result.memory.limit / 2):
         lines += buffers(result.buffers)
     for note in result.notes:
         lines += indented(f"({one_line(note)})")
@@ -237,15 +237,23 @@ def ladder(results: Iterable[Result]) -> list[str]:
 
 def row(name: str, result: Result) -> str:
     held, time = result.memory, result.time
-    memory = f"{over(held)}{gib(held.total)} of {gib(held.limit)}" if held and held.total else "-"
-    lower = milliseconds(time.lower_bound) if time else "-"
-    model = milliseconds(time.estimate) if time and time.estimate is not None else "-"
+    memory = f"{held_of(held)} of {gib(held.limit)}" if held and held.total else "-"
     peak = f"{time.peak_fraction:.0%}" if time and time.peak_fraction is not None else "-"
-    return f"{name:<15} {WORDS[result.verdict]:<13} {memory:>16} {lower:>9} {model:>11} {peak:>8}"
+    return f"{name:<15} {WORDS[result.verdict]:<13} {memory:>16} {least(result) or '-':>9} {modelled(result) or '-':>11} {peak:>8}"
 
 
-def over(held: Memory) -> str:
-    return "> " if held.exceeded else ""
+def held_of(held: Memory) -> str:
+    return ("> " if held.exceeded else "") + gib(held.total)
+
+
+def least(result: Result) -> str:
+    """The lower bound of the step; empty where there is none."""
+    return milliseconds(result.time.lower_bound) if result.time else ""
+
+
+def modelled(result: Result) -> str:
+    """The cost model's time of the step; empty where there is none."""
+    return milliseconds(result.time.estimate) if result.time and result.time.estimate is not None else ""
 
 
 # -- what would help, and what it costs
@@ -257,11 +265,9 @@ def attempts(document: Document) -> list[str]:
     lines = [f"{'tried by compiling':<{wide}} {'verdict':<12} {'GiB':>6} {'step >=':>9} {'cost model':>11}"]
     rows = [("as written", document.shown), *((attempt.what, attempt.result) for attempt in document.attempts)]
     for what, result in rows:
-        held, time = result.memory, result.time
         first, *rest = wrap(what, wide) or [""]
-        size = over(held) + gib(held.total) if held and held.total else "-"
-        model = milliseconds(time.estimate) if time and time.estimate is not None else "-"
-        lines.append(f"{first:<{wide}} {WORDS[result.verdict]:<12} {size:>6} {milliseconds(time.lower_bound) if time else '-':>9} {model:>11}")
+        size = held_of(result.memory) if result.memory and result.memory.total else "-"
+        lines.append(f"{first:<{wide}} {WORDS[result.verdict]:<12} {size:>6} {least(result) or '-':>9} {modelled(result) or '-':>11}")
         lines += [INDENT + line for line in rest]
         if result.reason:
             lines += indented(one_line(result.reason), 2)

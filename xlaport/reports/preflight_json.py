@@ -29,6 +29,6 @@ def record(result: Result, prices: Prices) -> dict[str, Any]:
     if result.memory:
         found["memory"]["fits"] = result.memory.fits
     if result.time:
-        found["time"]["estimate"] = result.time.estimate
+        found["time"] |= {"estimate": result.time.estimate, "peak_fraction": result.time.peak_fraction}
     found["usd_per_step"] = prices.of_step(result)
     return found

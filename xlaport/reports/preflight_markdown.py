@@ -35,13 +35,13 @@ def slices(document: Document) -> list[str]:
 
 
 def row(name: str, result: Result) -> tuple[str, ...]:
-    held, time = result.memory, result.time
+    held = result.memory
     return (
         name,
         words.WORDS[result.verdict].lower() + (" (a guess)" if result.guess else ""),
-        f"{words.over(held)}{words.gib(held.total)} of {words.gib(held.limit)}" if held and held.total else "",
-        words.milliseconds(time.lower_bound) if time else "",
-        words.milliseconds(time.estimate) if time and time.estimate is not None else "",
+        f"{words.held_of(held)} of {words.gib(held.limit)}" if held and held.total else "",
+        words.least(result),
+        words.modelled(result),
         result.reason,
     )
 
