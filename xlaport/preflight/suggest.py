@@ -24,8 +24,7 @@ VARIANTS = (
 def attempts(preflight: Preflight, first: Result) -> Iterator[Attempt]:
     """Variants of the step of a factory on the same slice, and sharded over more chips."""
     for variant in VARIANTS:
-        made = preflight.ask(first.topology, replace(variant, fsdp=first.variant.fsdp))
-        yield Attempt(described(variant), made)
+        yield Attempt(described(variant), preflight.ask(first.topology, variant))
     larger = more_chips(first.topology)
     if larger:
         yield Attempt(f"FSDP on {larger}", preflight.ask(larger, Variant(fsdp=True)))

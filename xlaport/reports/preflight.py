@@ -12,7 +12,7 @@ from xlaport.errors import one_line
 from xlaport.preflight.hlo import Collective
 from xlaport.preflight.memory import Buffer, Memory
 from xlaport.preflight.result import Document, Result, Verdict
-from xlaport.preflight.step import Site, Variant
+from xlaport.preflight.step import Site
 from xlaport.preflight.topology import GIB
 
 WIDTH = 80
@@ -73,23 +73,7 @@ def headline(result: Result) -> str:
     if held and held.total:
         per = "chip" if result.topology.generation.devices_per_chip == 1 else "core, two a chip"
         said += f"  {gib(held.total)} of {gib(held.limit)} GiB a {per}"
-    return said + (f"  {variant(result.variant)}" if result.variant != Variant() else "")
-
-
-def variant(made: Variant) -> str:
-    """How a step differs from the one that was written, in words; `as written` for none."""
-    said = []
-    if made.dtype:
-        said.append(f"{made.dtype} weights")
-    if made.checkpoint:
-        said.append("recompute layers")
-    if made.batch_divisor > 1:
-        said.append(f"1/{made.batch_divisor} batch, accumulated {made.batch_divisor}x")
-    if made.fsdp:
-        said.append("FSDP")
-    if made.layers is not None:
-        said.append(f"{made.layers} layers")
-    return " + ".join(said) or "as written"
+    return said
 
 
 def gib(size: float) -> str:
