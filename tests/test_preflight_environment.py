@@ -56,6 +56,13 @@ def test_missing_libtpu_is_named(tmp_path):
     assert str(caught.value) == f"libtpu==0.0.52 is missing from the TPU compiler's environment {made}: run `xlaport preflight --setup` again"
 
 
+def test_another_version_is_not_taken(tmp_path):
+    made = pretended(tmp_path, without=("libtpu==0.0.52",))
+    (made / "lib" / "python3.11" / "site-packages" / "libtpu-0.0.21.dist-info").mkdir()
+    with pytest.raises(UserError, match="^libtpu==0.0.52 is missing"):
+        environment.find(NEWEST, tmp_path)
+
+
 def test_an_unfinished_one_is_not_taken(tmp_path):
     made = pretended(tmp_path)
     (made / environment.READY).unlink()

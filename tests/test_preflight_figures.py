@@ -57,6 +57,12 @@ def test_halves_of_an_asynchronous_collective_are_one():
     assert hlo.read(twice).collectives[0].count == 7
 
 
+def test_the_largest_group_of_a_kind_is_its_group():
+    smaller = LOOP.replace("channel_id=3, replica_groups=[1,4]<=[4]", "channel_id=3, replica_groups=[2,2]<=[4]")
+    assert smaller != LOOP
+    assert [found.group for found in hlo.read(smaller).collectives] == [4, 2]
+
+
 def test_a_text_that_is_no_program_gives_nothing():
     assert hlo.read("") == Optimized(0, 0, 0, 0, 0, ())
 
