@@ -65,13 +65,10 @@ class Guard(TorchDispatchMode):
         if not any(is_on_device(value) for value in tree_flatten((args, kwargs))[0]):
             return func(*args, **kwargs)
         name = func._schema.name
-        if name in ANSWERS:
-            return ANSWERS[name](self.found, func, args, kwargs)
-        if name == "aten::index" and any(is_mask(index) for index in args[1]):
-            return masked(self.found, args)
-        if not has_kernel(func):
-            self.found.add("unlowered", name)
-            return on_meta(func, args, kwargs)
+        site = off_device(func, args, kwargs)
+        if site:
+            self.found.add(*site)
+            return ANSWERS.get(name, on_meta)(func, args, kwargs)
         self.note(name)
         try:
             return func(*args, **kwargs)
@@ -96,6 +93,27 @@ def is_on_device(value: Any) -> bool:
 
 def is_mask(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and value.dtype in (torch.bool, torch.uint8)
+
+
+def off_device(func: Any, args: Any, kwargs: Any) -> tuple[str, str] | None:
+    """The kind of an operation on a device tensor that does not run there, and what it is called; None for one that does."""
+    name = func._schema.name
+    if name in COPIES:
+        return ("reads", name) if leaves_device(name, args, kwargs) else None
+    if name in READS:
+        return "reads", name
+    if name in DYNAMIC:
+        return "dynamic", name
+    if name == "aten::index" and any(is_mask(index) for index in args[1]):
+        return "dynamic", "aten::index (mask)"
+    return None if has_kernel(func) else ("unlowered", name)
+
+
+def leaves_device(name: str, args: Any, kwargs: Any) -> bool:
+    """Is a copy one to the host (`print`, `.cpu()`, `.tolist()`)? Any other is an operation of the device."""
+    if name == "aten::copy_":
+        return args[0].device.type != "xla"
+    return kwargs.get("device") is not None and torch.device(kwargs["device"]).type != "xla"
 
 
 def has_kernel(func: Any) -> bool:
@@ -136,52 +154,41 @@ def report_printing(record: Callable[[str], None]) -> None:
     _tensor_str._str = text_of
 
 
-def scalar(found: Found, func: Any, args: Any, kwargs: Any) -> Any:
+# -- what operations get that want a value, or a shape that depends on one
+
+
+def scalar(func: Any, args: Any, kwargs: Any) -> Any:
     """`.item()`, `if tensor:`, `float(tensor)`: one, which is true and divides."""
-    found.add("reads", func._schema.name)
     return torch.ones((), dtype=args[0].dtype).item()
 
 
-def equal(found: Found, func: Any, args: Any, kwargs: Any) -> bool:
-    found.add("reads", func._schema.name)
+def equal(func: Any, args: Any, kwargs: Any) -> bool:
     return True
 
 
-def copied(found: Found, func: Any, args: Any, kwargs: Any) -> Any:
-    """A copy to the host (`print`, `.cpu()`, `.tolist()`) reads; any other is an operation of the device."""
-    device = kwargs.get("device")
-    if device is None or torch.device(device).type == "xla":
-        return func(*args, **kwargs)
-    found.add("reads", func._schema.name)
-    return torch.ones(args[0].shape, dtype=kwargs.get("dtype") or args[0].dtype, device=device)
+def copied(func: Any, args: Any, kwargs: Any) -> torch.Tensor:
+    return torch.ones(args[0].shape, dtype=kwargs.get("dtype") or args[0].dtype, device=kwargs["device"])
 
 
-def copied_into(found: Found, func: Any, args: Any, kwargs: Any) -> Any:
-    if args[0].device.type == "xla":
-        return func(*args, **kwargs)
-    found.add("reads", func._schema.name)
+def copied_into(func: Any, args: Any, kwargs: Any) -> torch.Tensor:
     return args[0].fill_(1)
 
 
-def nonzero(found: Found, func: Any, args: Any, kwargs: Any) -> torch.Tensor:
-    found.add("dynamic", func._schema.name)
+def nonzero(func: Any, args: Any, kwargs: Any) -> torch.Tensor:
     return lazy.placeholder((args[0].numel(), args[0].dim()), torch.int64)
 
 
-def flattened(found: Found, func: Any, args: Any, kwargs: Any) -> torch.Tensor:
-    found.add("dynamic", func._schema.name)
+def flattened(func: Any, args: Any, kwargs: Any) -> torch.Tensor:
     return lazy.placeholder((args[0].numel(),), args[0].dtype)
 
 
-def unique(found: Found, func: Any, args: Any, kwargs: Any) -> tuple[torch.Tensor, ...]:
-    found.add("dynamic", func._schema.name)
+def unique(func: Any, args: Any, kwargs: Any) -> tuple[torch.Tensor, ...]:
     counted = lazy.placeholder((args[0].numel(),), torch.int64)
     return lazy.placeholder((args[0].numel(),), args[0].dtype), lazy.placeholder(args[0].shape, torch.int64), counted
 
 
-def masked(found: Found, args: Any) -> torch.Tensor:
+def masked(func: Any, args: Any, kwargs: Any) -> torch.Tensor:
     """`x[mask]`: as long as the mask could make it."""
-    found.add("dynamic", "aten::index (mask)")
     source, indices = args
     chosen, kept, axis = 1, [], 0
     for index in indices:
@@ -194,13 +201,9 @@ def masked(found: Found, args: Any) -> torch.Tensor:
     return lazy.placeholder((chosen, *kept, *source.shape[axis:]), source.dtype)
 
 
-ANSWERS: dict[str, Callable[[Found, Any, Any, Any], Any]] = {
-    "aten::_local_scalar_dense": scalar,
-    "aten::equal": equal,
-    "aten::_to_copy": copied,
-    "aten::copy_": copied_into,
-    "aten::nonzero": nonzero,
-    "aten::masked_select": flattened,
-    "aten::_unique2": unique,
-}
-"""Operations that want a value, and what they get."""
+Answer = Callable[[Any, Any, Any], Any]
+READS: dict[str, Answer] = {"aten::_local_scalar_dense": scalar, "aten::equal": equal}
+COPIES: dict[str, Answer] = {"aten::_to_copy": copied, "aten::copy_": copied_into}
+DYNAMIC: dict[str, Answer] = {"aten::nonzero": nonzero, "aten::masked_select": flattened, "aten::_unique2": unique}
+ANSWERS: dict[str, Answer] = {**READS, **COPIES, **DYNAMIC, "aten::index": masked}
+"""Operator -> what it gives while a step is traced. Any other that is not on the device gives what it gives on meta."""
