@@ -13,7 +13,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from results_doc import replace_section  # noqa: E402
+import results_doc  # noqa: E402
 
 from xlaport.explain import pages  # noqa: E402
 from xlaport.explain.recognise import recognise  # noqa: E402
@@ -29,33 +29,33 @@ def main() -> int:
     body = report(pages.builtin())
     print(body)
     if options.update_results:
-        replace_section("explain", body)
+        results_doc.replace_section("explain", body)
     return 0
 
 
 def report(entries: tuple[pages.Entry, ...]) -> str:
     examples = [(entry, example) for entry in entries for example in entry.examples]
-    known = [(entry, example) for entry, example in examples if example.source != "ok"]
+    known = [(entry, example) for entry in entries for example in entry.messages]
     right = sum(codes(example.text, entries)[:1] == [entry.code] for entry, example in known)
     alone = sum(codes(example.text, entries) == [entry.code] for entry, example in known)
     silent = sum(entry.code not in codes(example.text, entries) for entry, example in examples if example.source == "ok")
     recorded = sum(example.source == "recorded" for _, example in known)
     patterns = [(entry, pattern) for entry in entries for pattern in entry.patterns]
     shown = sum(any(pattern.regex.search(line) for example in entry.examples for line in example.text.splitlines()) for entry, pattern in patterns)
-    rate = MEGABYTES / seconds(entries)
+    rows = [
+        ("entries", len(entries)),
+        ("messages collected", f"{len(known)}: {recorded} recorded (torch 2.9, torch_xla 2.9, the TPU compiler), {len(known) - recorded} cited"),
+        ("recognised as their own entry, first", f"{right} of {len(known)}"),
+        ("and nothing else with them", f"{alone} of {len(known)}"),
+        ("look-alikes that stay silent", f"{silent} of {len(examples) - len(known)}"),
+        ("patterns that a collected message shows", f"{shown} of {len(patterns)}"),
+        ("log read, MB per CPU second", f"{MEGABYTES / seconds(entries):.1f}"),
+    ]
     return f"""## Messages that explain recognises
 
 `python bench/explain_coverage.py --update-results`: the messages collected in the pages, each read as a log of its own.
 
-| figure | value |
-|-|-|
-| entries | {len(entries)} |
-| messages collected | {len(known)}: {recorded} recorded (torch 2.9, torch_xla 2.9, the TPU compiler), {len(known) - recorded} cited |
-| recognised as their own entry, first | {right} of {len(known)} |
-| and nothing else with them | {alone} of {len(known)} |
-| look-alikes that stay silent | {silent} of {len(examples) - len(known)} |
-| patterns that a collected message shows | {shown} of {len(patterns)} |
-| log read, MB per CPU second | {rate:.1f} |
+{results_doc.table(["figure", "value"], rows)}
 
 The pages' own messages are what their patterns were written for, so this says that nothing is broken, not how many of the errors people meet
 are known."""
