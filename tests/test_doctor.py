@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import socket
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
 from xlaport import cli
-from xlaport.doctor import chips, device, machine, variables, versions
+from xlaport.doctor import chips, device, examination, machine, variables, versions
 from xlaport.doctor.check import Check, Status, Surroundings
 
 GOOD = {"torch": "2.9.0+cpu", "torch_xla": "2.9.0", "libtpu": "0.0.21"}
@@ -142,6 +143,25 @@ def test_metadata_server_that_never_answers():
     assert found == {"metadata": Status.WARNING}
     assert time.monotonic() - started < 30
     assert statuses(chips.check_metadata(surroundings(GCE_METADATA_HOST="127.0.0.1:9", TPU_SKIP_MDS_QUERY="1"))) == {"metadata": Status.OK}
+
+
+def test_question_that_hangs_is_left_behind(monkeypatch: pytest.MonkeyPatch):
+    """As the lookup of a name may, whatever limit the connection has."""
+    ended = threading.Event()
+    monkeypatch.setattr(chips, "question", lambda host, answers: ended.wait(20))
+    monkeypatch.setattr(chips, "WAIT_SECONDS", 0.1)
+    started = time.monotonic()
+    assert chips.ask_metadata("nowhere") == {}
+    assert time.monotonic() - started < 10
+    ended.set()
+
+
+@pytest.mark.parametrize(("found", "is_tried"), [(Status.OK, True), (Status.WARNING, True), (Status.ERROR, False)])
+def test_device_is_not_tried_after_an_error(found: Status, is_tried: bool, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(examination, "CHECKS", (lambda here: iter([Check("a", found, "said")]), lambda here: iter([Check("b", Status.OK, "said")])))
+    monkeypatch.setattr(device, "check_device", lambda here: iter([Check("device", Status.OK, "said")]))
+    assert [check.name for check in examination.examine(surroundings())] == ["a", "b", *(["device"] if is_tried else [])]
+    assert [check.name for check in examination.examine(surroundings(), run_device=False)] == ["a", "b"]
 
 
 def test_errors_of_the_device_lead_to_explain():
