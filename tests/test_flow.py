@@ -80,6 +80,37 @@ def test_what_a_training_loop_reads(body, found):
     assert bool(lines(text, "XP401", "XP501")) is found
 
 
+@pytest.mark.parametrize(
+    "around, place, severities",
+    [
+        ("for epoch in range(9):", "in a step", ["warning"]),
+        ("for epoch in range(9):", "in the outer loop", ["note"]),
+        ("if True:", "in the outer loop", []),  # behind the last epoch
+    ],
+)
+def test_a_read_once_an_epoch_is_a_note(around, place, severities):
+    read = {"in a step": "            print(total.item())", "in the outer loop": "        print(total.item())"}[place]
+    text = f"""
+import torch
+
+def fit(model, loader, optimizer, device):
+    {around}
+        total = torch.zeros((), device=device)
+        for x in loader:
+            loss = model(x.to(device)).sum()
+            loss.backward()
+            optimizer.step()
+            total += loss.detach()
+{read}
+"""
+    assert [finding.severity.value for finding in engine.findings_in(project(text), ROOT / MAIN, Settings(), lint=True) if finding.code == "XP501"] == severities
+
+
+def test_a_sum_that_began_as_a_number_is_read():
+    text = LOOP.format(body="right = 0; right += gathered(x); print(right.item())")
+    assert lines("import torch\n" + text, "XP501") == ["right = 0; right += gathered(x); print(right.item())"]
+
+
 def test_a_static_method_is_not_handed_its_object():
     text = """
 import torch

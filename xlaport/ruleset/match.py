@@ -92,8 +92,12 @@ def matched_events(built: Index, context_for) -> Iterator[Finding]:
             sentence = f"{event.what}: {rule.summary}"
             confidence = Confidence.CERTAIN if event.certain else Confidence.LIKELY
             context = context_for(rule)
-            fix = rule.fix(context, event) if rule.fix is not None else None
-            yield context.finding(event.node, sentence, is_idiom=False, effects=event.effects, confidence=confidence, fix=fix)
+            if event.hot:
+                fix = rule.fix(context, event) if rule.fix is not None else None
+                yield context.finding(event.node, sentence, is_idiom=False, effects=event.effects, confidence=confidence, fix=fix)
+            else:
+                sentence = f"{event.what}, once an epoch: a Python value is read from the device"
+                yield context.finding(event.node, sentence, severity=Severity.NOTE, is_idiom=False, effects=event.effects, confidence=confidence)
 
 
 def found_by_name(table: dict[str, list[Rule]], view: Context) -> list[tuple[Rule, ast.expr]]:

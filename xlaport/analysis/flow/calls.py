@@ -562,7 +562,9 @@ def of_method(run: Interpreter, node: ast.Call, base: Value, name: str, given: G
         return sequence(sequence(None, (text(), tensor(Place.DEVICE, certain=False, needs_grad=True))))
     if name == "get" and given.positional:
         return UNKNOWN
-    if name in {"item", "cpu"} and not given.values and base.sort in {Sort.UNKNOWN, Sort.OBJECT} and run.hot:
+    if name == "item" and not given.values and base.sort in {Sort.UNKNOWN, Sort.OBJECT, Sort.NUMBER} and (run.hot or run.is_cold(node)):
+        return tensor_method(run, node, tensor(Place.UNKNOWN, certain=False), name, given)  # a sum that began as a number, too
+    if name == "cpu" and not given.values and base.sort in {Sort.UNKNOWN, Sort.OBJECT} and run.hot:
         return tensor_method(run, node, tensor(Place.UNKNOWN, certain=False), name, given)
     if name in {"to", "cuda"} and run.hot and base.sort is Sort.UNKNOWN and (name == "cuda" or any(value.sort is Sort.DEVICE for value in given.values)):
         return tensor(Place.DEVICE, certain=False)  # a batch, most likely: modules move before the loop

@@ -41,7 +41,10 @@ class Kind(str, Enum):
 
 @dataclass(frozen=True)
 class Event:
-    """`what` names the cause in the user's words. `certain`: the analysis proved that a device tensor or a change is there."""
+    """`what` names the cause in the user's words. `certain`: the analysis proved that a device tensor or a change is there.
+
+    `hot`: in a step; else once an epoch.
+    """
 
     kind: Kind
     node: ast.AST

@@ -17,7 +17,7 @@ from xlaport.analysis.flow import calls
 from xlaport.analysis.flow.classes import is_autograd_function, is_property, method_of
 from xlaport.analysis.flow.events import Event, Kind
 from xlaport.analysis.flow.parameters import COUNTERS, Uses, is_setting
-from xlaport.analysis.flow.steps import is_in_step, is_step, step_loops
+from xlaport.analysis.flow.steps import is_around_steps, is_in_step, is_step, step_loops
 from xlaport.analysis.flow.value import (
     DEVICE, NONE, OTHER, UNKNOWN, Change, Place, Sort, Value, element_of, join, join_all, number, sequence, tensor, text,
 )
@@ -45,7 +45,7 @@ FEW = 16
 
 
 class Interpreter:
-    """One file. `events` are those of hot code; the first rounds only collect attributes."""
+    """One file. `events` are those of hot code, and reads once an epoch; the first rounds only collect attributes."""
 
     def __init__(self, module: Module):
         training = training_of(module)
@@ -68,6 +68,7 @@ class Interpreter:
         self.trains = bool(training.backward_calls)
         self.classes: dict[str, ast.ClassDef] = {node.name: node for node in self.facts.of(ast.ClassDef)}
         self.called_hot: set[int] = set()
+        self.cold: dict[int, bool] = {}
         self.uses = Uses(self.facts)
         self.tensor_names: dict[int, frozenset[str]] = {}
         self.elsewhere: dict[int, bool] = {}
@@ -414,14 +415,20 @@ class Interpreter:
     # -- events
 
     def record(self, kind: Kind, node: ast.AST, what: str, effects: tuple[Effect, ...], certain: bool) -> None:
-        if not self.recording or not self.hot:
+        if not self.recording or not (self.hot or kind is Kind.HOST_READ and self.is_cold(node)):
             return
         key = (id(node), kind)
-        old = self.events.get(key)
+        old, hot = self.events.get(key), self.hot
         if old is not None:
             effects = tuple(dict.fromkeys((*old.effects, *effects)))
-            certain = certain or old.certain
-        self.events[key] = Event(kind, node, what, effects, certain, seen=self.seen)
+            certain, hot = certain or old.certain, hot or old.hot
+        self.events[key] = Event(kind, node, what, effects, certain, hot, seen=self.seen)
+
+    def is_cold(self, node: ast.AST) -> bool:
+        """Outside of steps, in a loop around them: once an epoch."""
+        if id(node) not in self.cold:
+            self.cold[id(node)] = is_around_steps(node, self.steps)
+        return self.cold[id(node)]
 
     def read(self, node: ast.AST, value: Value, what: str, kind: Kind = Kind.HOST_READ, effects: tuple[Effect, ...] = (Effect.SYNC,)) -> None:
         """A device tensor's value is asked for."""

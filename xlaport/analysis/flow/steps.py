@@ -41,6 +41,12 @@ def step_loops(module: Module) -> set[int]:
     return memo["step loops"]
 
 
+def is_around_steps(node: ast.AST, steps: set[int]) -> bool:
+    """Code of a loop that holds a loop over steps: once an epoch. Behind the last epoch a read costs nothing."""
+    loop = next(enclosing_loops(node), None)
+    return loop is not None and any(id(inner) in steps for inner in ast.walk(loop))
+
+
 def _step_loops(training: Training) -> set[int]:
     inside = [*training.backward_calls, *training.names.calls(*ENDS)]
     loops = [*(step.loop for step in training.steps), *training.evaluation_loops, *(next(enclosing_loops(call), None) for call in inside)]
