@@ -22,7 +22,7 @@ from pathlib import Path
 import child
 import results_doc
 
-from xlaport.reports import verify_sentences
+from xlaport.reports.verify import sentences
 from xlaport.runtime.carry.distributed import free_port
 from xlaport.runtime.program import Program
 from xlaport.runtime.verify.runs import Pair
@@ -140,7 +140,7 @@ def row(command: Command, found: Verification, seconds: float) -> list[str]:
     return [
         command.name,
         found.judgement.verdict.value,
-        str(verify_sentences.steps(found)),
+        str(sentences.steps(found)),
         f"{max(loss.deviation, default=0.0):.1e}" if loss else "-",
         f"{loss.width:.1e}" if loss else "-",
         f"{max(step.ratio for step in found.lockstep):.1f}x" if found.lockstep else "-",

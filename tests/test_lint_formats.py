@@ -13,7 +13,7 @@ from hypothesis import given, strategies as st
 
 from xlaport.diagnostics import Diagnostic, LintReport, Repair, TextEdit, from_json, to_json
 from xlaport.lint.edits import replacements
-from xlaport.reports import github, json as json_report, lint_markdown, sarif, terminal
+from xlaport.reports.lint import github, json as json_report, markdown, sarif, text
 from test_lint_command import edited
 
 FIX = Repair("safe", (TextEdit(3, 1, 3, 5, "y"), TextEdit(4, 2, 5, 1, "")))
@@ -107,15 +107,15 @@ def test_github_annotations_are_escaped():
 
 
 def test_markdown_is_a_table_with_the_worst_first():
-    text = printed(lint_markdown.lint)
-    assert text.index("## Errors") < text.index("## Warnings") < text.index("## Notes")
-    assert "| `src/train.py:3:5` | says \\| `this` | sync, recompile | XP104 cuda-method | --fix |" in text
-    assert "3 findings in 2 files." in text
-    assert "| 2 | XP104 | cuda-method |" in printed(lint_markdown.statistics)
+    table = printed(markdown.lint)
+    assert table.index("## Errors") < table.index("## Warnings") < table.index("## Notes")
+    assert "| `src/train.py:3:5` | says \\| `this` | sync, recompile | XP104 cuda-method | --fix |" in table
+    assert "3 findings in 2 files." in table
+    assert "| 2 | XP104 | cuda-method |" in printed(markdown.statistics)
 
 
 def test_text_says_how_a_fix_is_made():
-    shown = [terminal.finding_line(replace(SYNC, fix=Repair(kind))).partition("XP104] ")[2] for kind in ("safe", "unsafe", "required")]
+    shown = [text.finding_line(replace(SYNC, fix=Repair(kind))).partition("XP104] ")[2] for kind in ("safe", "unsafe", "required")]
     assert shown == ["Fix available", "Fix available (unsafe-fixes)", "Fix available (xlaport migrate)"]
 
 
@@ -146,5 +146,5 @@ def test_a_terminal_gets_colours(monkeypatch, tmp_path):
     out.isatty = lambda: True
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("COLUMNS", "300")
-    terminal.lint(REPORT, out)
+    text.lint(REPORT, out)
     assert "\x1b[" in out.getvalue() and str(Path("src/train.py:3:5")) in out.getvalue()

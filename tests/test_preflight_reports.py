@@ -17,7 +17,7 @@ from xlaport.preflight.result import Attempt, Document, Prices, Result, Verdict,
 from xlaport.preflight.step import Argument, Site, Variant
 from xlaport.preflight.topology import GIB
 from xlaport.preflight.tracing import Traced
-from xlaport.reports import preflight, preflight_html, preflight_json, preflight_markdown
+from xlaport.reports.preflight import html as preflight_html, json as preflight_json, markdown as preflight_markdown, text as preflight
 
 STATS = {"argument": 3 * GIB, "output": 3 * GIB, "alias": 3 * GIB, "temp": 6 * GIB, "generated_code": GIB // 4, "peak": 8 * GIB}
 PROGRAM = Optimized(cycles=150_000_000, costed=9, uncosted=0, loops=0, unknown_loops=0, collectives=())

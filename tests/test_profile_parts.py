@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from xlaport.lint.lines import said
-from xlaport.reports import profile as report
+from xlaport.reports.profile import text as report
 from xlaport.runtime.places import Libraries, Place
 from xlaport.runtime.profile import collect, hlo, wire
 from xlaport.runtime.profile.difference import closest, difference

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from xlaport import cli
-from xlaport.reports import verify_html, verify_json, verify_markdown, verify_text
+from xlaport.reports.verify import html as verify_html, json as verify_json, markdown as verify_markdown, text as verify_text
 from xlaport.runtime.program import Program, Ran
 from xlaport.runtime.verify import bisect, curves, verdict
 from xlaport.runtime.verify.runs import Free, Locked, Pair, Reference

@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from xlaport.reports import doctor
+    from xlaport.reports.doctor import text
 
     if not options.timeout > 0:
         raise UserError("--timeout is a number of seconds above 0")
@@ -31,5 +31,5 @@ def run(options: argparse.Namespace) -> int:
     number, installed = installed_in(python)
     here = Surroundings(python, number, os.environ, installed, seconds=options.timeout)
     found = examine(here, run_device=not options.no_device)
-    told = (doctor.as_json if options.output_format == "json" else doctor.text)(found, sys.stdout)
+    told = (text.as_json if options.output_format == "json" else text.text)(found, sys.stdout)
     return int(any(check.status is Status.ERROR for check in told))

@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Exit status 1 when nothing was recognised, or an exception was not and the rest are only notes."""
-    from xlaport.reports import explain as text, explain_json
+    from xlaport.reports.explain import json, text
 
     if sum(map(bool, (options.log, options.list, options.entry))) != 1:
         raise UserError("name one log (or - for standard input), or --list, or --entry CODE")
@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> int:
     if not options.log:
         entries = pages.builtin() if options.list else (pages.named(options.entry),)
         if as_json:
-            explain_json.listing(entries, sys.stdout)
+            json.listing(entries, sys.stdout)
         elif options.list:
             text.listing(entries, sys.stdout)
         else:
@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
         diagnosis = recognise(lines_of(stream), entries)
     near = nearest(diagnosis.clues, entries) if diagnosis.leaves_questions else ()
     name = "standard input" if options.log == STDIN else one_line(options.log)
-    (explain_json.diagnosis if as_json else text.diagnosis)(diagnosis, near, name, sys.stdout)
+    (json.diagnosis if as_json else text.diagnosis)(diagnosis, near, name, sys.stdout)
     return 0 if diagnosis.is_explained else 1
 
 

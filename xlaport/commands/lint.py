@@ -17,8 +17,8 @@ from xlaport.lint import cache, gather
 from xlaport.lint.gather import Gathered
 from xlaport.targets import PROFILES
 
-FORMATS = {"text": "terminal", "json": "json", "sarif": "sarif", "github": "github", "markdown": "lint_markdown"}
-"""Format -> module of `xlaport.reports`, imported when it is asked for."""
+FORMATS = ("text", "json", "sarif", "github", "markdown")
+"""Modules of `xlaport.reports.lint`, imported when they are asked for."""
 
 CONCRETE = ("json", "sarif")
 """Formats that carry edits."""
@@ -189,7 +189,7 @@ def report(asked: Question, found: list[Diagnostic], out=None) -> int:
     gone = baseline.vanished(found, asked.baseline, looked_at)
     notes = [*gathered.notes, *([f"{counted(gone, 'entry', 'entries')} of the baseline no longer found: write it again"] if gone else [])]
     result = LintReport(tuple(baseline.new_in(found, asked.baseline)), len(gathered.contents), tuple(notes), gathered.failures)
-    shown = import_module(f"xlaport.reports.{FORMATS[options.output_format]}")
+    shown = import_module(f"xlaport.reports.lint.{options.output_format}")
     print_report: Callable = shown.statistics if options.statistics and hasattr(shown, "statistics") else shown.lint
     print_report(result, out or sys.stdout)
     if options.output_format != "text":

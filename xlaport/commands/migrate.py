@@ -18,7 +18,8 @@ from xlaport.errors import UserError, one_line
 from xlaport.findings import Finding, Grade
 from xlaport.projectfiles import is_project_file
 from xlaport.reports import terminal
-from xlaport.reports.model import FileOutcome, Report, Status
+from xlaport.reports.migrate import text
+from xlaport.reports.migrate.model import FileOutcome, Report, Status
 from xlaport.source import OtherLanguage, SourceFile, Undecodable, is_python, read
 from xlaport.targets import PROFILES, SOURCES, choice
 from xlaport.targets.base import Target
@@ -251,12 +252,12 @@ def write_elsewhere(out: Path, tree: files.Tree, changed: dict[Path, FileChange]
 
 
 def write_report(path: Path, report: Report, project: Project, settings: config.Settings) -> None:
-    from xlaport.reports import apis, markdown
+    from xlaport.reports.migrate import apis, markdown
 
-    text = markdown.render(replace(report, apis=apis.used(project), steps=tuple(engine.steps(project, settings))))
+    rendered = markdown.render(replace(report, apis=apis.used(project), steps=tuple(engine.steps(project, settings))))
     try:
         files.absolute(path).parent.mkdir(parents=True, exist_ok=True)
-        files.write(path, text.encode("utf-8"))
+        files.write(path, rendered.encode("utf-8"))
     except OSError as error:
         raise UserError(f"{path}: cannot be written: {(error.strerror or str(error)).lower()}") from None
 
@@ -269,7 +270,7 @@ def show(options: argparse.Namespace, report: Report, changes: dict[Path, FileCh
         for file in changed:
             print(f"would change {one_line(file.name)}")
     out = sys.stderr if options.diff or options.check else sys.stdout
-    terminal.summary(report, out, str(options.report) if options.report else None)
+    text.summary(report, out, str(options.report) if options.report else None)
     if report.count(Status.FAILED):
         return 2
     return 1 if changed and (options.diff or options.check) else 0

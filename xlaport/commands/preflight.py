@@ -20,8 +20,8 @@ from xlaport.preflight.result import Document, Prices, exit_status
 from xlaport.preflight.topology import Topology
 from xlaport.preflight.tracing import Factory, HuggingFace, Script, Source, Tracer
 
-FORMATS = {"text": "preflight", "json": "preflight_json", "markdown": "preflight_markdown", "html": "preflight_html"}
-"""Format -> module of `xlaport.reports`."""
+FORMATS = ("text", "json", "markdown", "html")
+"""Modules of `xlaport.reports.preflight`, imported when they are asked for."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -70,7 +70,7 @@ def run(options: argparse.Namespace) -> int:
     prices = prices_of(options)
     refuse_mismatch(options)
     compiler = ready(pair, options.compiler)
-    show = import_module(f"xlaport.reports.{FORMATS[options.output_format]}").preflight
+    show = import_module(f"xlaport.reports.preflight.{options.output_format}").preflight
     with work_folder(options.keep) as folder:
         tracer = Tracer(source, folder, options.python, options.timeout)
         compilation = Compilation(compiler, folder, pairs_of(options.option), options.timeout, not options.no_cache)

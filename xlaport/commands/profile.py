@@ -18,8 +18,8 @@ from xlaport.runtime.profile import measure
 from xlaport.runtime.profile.model import Profile
 from xlaport.runtime.program import Program
 
-FORMATS = {"text": "profile", "json": "profile_json", "markdown": "profile_markdown"}
-"""Format -> module of `xlaport.reports`, imported when it is asked for."""
+FORMATS = ("text", "json", "markdown")
+"""Modules of `xlaport.reports.profile`, imported when they are asked for."""
 
 WAITS, RECOMPILES = ("sync", "fallback"), ("recompile",)
 """Effects of rules that speak of a line that waits, and of one that makes graphs differ."""
@@ -50,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
     except measure.NotRun as failure:
         print(*map(one_line, failure.output.rstrip().splitlines()[-TRACEBACK:]), sep="\n", file=sys.stderr)
         raise
-    shown = import_module(f"xlaport.reports.{FORMATS[options.output_format]}")
+    shown = import_module(f"xlaport.reports.profile.{options.output_format}")
     shown.profile(profile, rules(profile), sys.stdout)
     return 0
 

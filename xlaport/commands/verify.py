@@ -16,8 +16,8 @@ from xlaport.runtime.program import Program
 from xlaport.runtime.verify.runs import Pair
 from xlaport.runtime.verify.verification import Verification, Wishes, verify
 
-FORMATS = {"text": "verify_text", "json": "verify_json", "markdown": "verify_markdown", "html": "verify_html"}
-"""Format -> module of `xlaport.reports`, imported when it is asked for."""
+FORMATS = ("text", "json", "markdown", "html")
+"""Modules of `xlaport.reports.verify`, imported when they are asked for."""
 
 SUFFIXES = {".json": "json", ".md": "markdown", ".html": "html", ".txt": "text"}
 
@@ -94,7 +94,7 @@ def format_of(file: Path) -> str:
 
 
 def reporter(kind: str):
-    return import_module(f"xlaport.reports.{FORMATS[kind]}")
+    return import_module(f"xlaport.reports.verify.{kind}")
 
 
 def write(file: Path, kind: str, found: Verification, pair: Pair) -> None:

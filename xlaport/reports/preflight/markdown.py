@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import TextIO
 
 from xlaport.preflight.result import Document, Result
-from xlaport.reports import preflight as words
 from xlaport.reports.markdown import cell, code_span
+from xlaport.reports.preflight import text as words
 
 
 def preflight(document: Document, out: TextIO) -> None:

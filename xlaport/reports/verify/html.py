@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import TextIO
 
-from xlaport.reports import verify_sentences
+from xlaport.reports.verify import sentences
 from xlaport.runtime.verify.runs import Pair
 from xlaport.runtime.verify.verification import Verification
 
@@ -38,8 +38,8 @@ def page(found: Verification, pair: Pair) -> Iterator[str]:
     verdict = found.judgement.verdict.value
     title = f"xlaport verify: {pair.port.script.name}"
     yield f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{escape(title)}</title><style>{STYLE}</style></head><body><main>'
-    yield f'<h1>{escape(title)}</h1><p><span class="verdict {verdict.split()[0]}">{escape(verdict)}</span> {escape(verify_sentences.headline(found).removeprefix(verdict).strip())}</p>'
-    yield "<ul>" + "".join(f"<li>{escape(remark)}</li>" for remark in verify_sentences.remarks(found, pair)) + "</ul>"
+    yield f'<h1>{escape(title)}</h1><p><span class="verdict {verdict.split()[0]}">{escape(verdict)}</span> {escape(sentences.headline(found).removeprefix(verdict).strip())}</p>'
+    yield "<ul>" + "".join(f"<li>{escape(remark)}</li>" for remark in sentences.remarks(found, pair)) + "</ul>"
     if found.comparisons:
         loss = found.comparisons[0]
         yield '<h2>Loss</h2><p class="key"><span style="color:var(--cpu)">original on the CPU</span><span style="color:var(--port)">port</span><span style="color:var(--soft)">dashed: a graph was compiled</span></p>'

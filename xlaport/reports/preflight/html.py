@@ -7,8 +7,7 @@ from html import escape
 from typing import TextIO
 
 from xlaport.preflight.result import Document, Result
-from xlaport.reports import preflight as words
-from xlaport.reports import preflight_markdown as markdown
+from xlaport.reports.preflight import markdown, text as words
 
 COLOURS = {
     "parameter": "#3b6fb6", "optimizer": "#7aa6d8", "batch": "#c8a24a", "buffer": "#8d8d8d", "state": "#8d8d8d", "padding": "#cccccc",

@@ -8,7 +8,7 @@ from collections import Counter
 from xlaport import opstatus
 from xlaport.analysis.project import Module, Project
 from xlaport.findings import Location
-from xlaport.reports.model import ApiUse
+from xlaport.reports.migrate.model import ApiUse
 from xlaport.source import is_python
 
 LOOKED_AT = ("torch.", "torchvision.ops.")

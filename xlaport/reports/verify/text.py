@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TextIO
 
-from xlaport.reports import verify_sentences
+from xlaport.reports.verify import sentences
 from xlaport.reports.terminal import writer
 from xlaport.runtime.verify.curves import Comparison
 from xlaport.runtime.verify.runs import Pair
@@ -29,9 +29,9 @@ def verification(found: Verification, pair: Pair, out: TextIO) -> None:
             write(line, "")
     ends = found.performance is None or not found.performance.no_step_end
     style = STYLES[found.judgement.verdict] if ends or found.judgement.verdict is not Verdict.MATCH else "bold red"
-    for line in wrapped(verify_sentences.headline(found)):
+    for line in wrapped(sentences.headline(found)):
         write(line, style)
-    for remark in verify_sentences.remarks(found, pair):
+    for remark in sentences.remarks(found, pair):
         for line in wrapped(remark, "  "):
             write(line, "dim" if found.exit_status == 0 else "")
 

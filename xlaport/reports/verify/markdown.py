@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TextIO
 
-from xlaport.reports import verify_sentences
+from xlaport.reports.verify import sentences
 from xlaport.runtime.verify.runs import Pair
 from xlaport.runtime.verify.verification import Verification
 
@@ -13,9 +13,9 @@ def verification(found: Verification, pair: Pair, out: TextIO) -> None:
     lines = [
         f"## xlaport verify: {found.judgement.verdict.value}",
         "",
-        f"`{escaped(pair.port.script.name)}` against `{escaped(pair.reference.script.name)}`: {text(verify_sentences.headline(found))}.",
+        f"`{escaped(pair.port.script.name)}` against `{escaped(pair.reference.script.name)}`: {text(sentences.headline(found))}.",
         "",
-        *(f"- {text(remark)}" for remark in verify_sentences.remarks(found, pair)),
+        *(f"- {text(remark)}" for remark in sentences.remarks(found, pair)),
     ]
     if found.comparisons:
         lines += ["", "<details><summary>Losses</summary>", "", *table(found), "", "</details>"]

@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict
 from typing import TextIO
 
-from xlaport.reports.profile import Rules, spoken
+from xlaport.reports.profile.text import Rules, spoken
 from xlaport.runtime.places import Place
 from xlaport.runtime.profile.model import Cause, Line, Profile, Stack
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TextIO
 
 from xlaport.reports.markdown import cell, code_span
-from xlaport.reports.profile import Rules, done, reason, spoken, summary, when, where
+from xlaport.reports.profile.text import Rules, done, reason, spoken, summary, when, where
 from xlaport.runtime.places import Place
 from xlaport.runtime.profile.model import Profile
 
