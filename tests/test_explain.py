@@ -11,7 +11,7 @@ import pytest
 
 from xlaport import cli
 from xlaport.explain import pages
-from xlaport.explain.breakdown import parse
+from xlaport.exhaustion import parse
 from xlaport.explain.nearest import nearest
 from xlaport.explain.pages import Entry, Role, literal_of
 from xlaport.explain.recognise import Diagnosis, recognise

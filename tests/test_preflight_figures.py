@@ -107,10 +107,10 @@ Largest program allocations in hbm:
 
 def test_running_out_of_memory_is_read_from_either_libtpu():
     new = memory.of_exhausted(NEW, 2 * GIB, V5E.hbm_limit)
-    assert (new.total, new.fits, memory.limit_in(NEW)) == (int(28.87 * GIB), False, int(15.75 * GIB))
+    assert (new.total, new.fits, new.limit) == (int(28.87 * GIB), False, int(15.75 * GIB))
     old = memory.of_exhausted(OLD, 2 * GIB, V5E.hbm_limit)
-    assert (old.total, old.fits, memory.limit_in(OLD)) == (26 * GIB, False, int(15.75 * GIB))
-    assert memory.limit_in("something else") is None
+    assert (old.total, old.fits, old.limit) == (26 * GIB, False, int(15.75 * GIB))
+    assert memory.of_exhausted("something else", 2 * GIB, V5E.hbm_limit).limit == V5E.hbm_limit
 
 
 def test_a_program_that_fits_by_its_text_and_still_ran_out_does_not_fit():

@@ -106,6 +106,13 @@ def test_libraries_are_told_by_their_folder() -> None:
     assert not LIBRARIES.owns("/home/me/python/train.py")
 
 
+def test_a_package_may_be_the_programs() -> None:
+    installed = "/py/site-packages/"
+    libraries = Libraries(("/py/", f"{installed}torch/"), all_packages=False)
+    assert libraries.owns("/py/functools.py") and libraries.owns(f"{installed}torch/nn/modules/linear.py")
+    assert not libraries.owns(f"{installed}transformers/models/gpt2.py") and not libraries.owns(f"{installed}torchvision/ops.py")
+
+
 # -- records
 
 

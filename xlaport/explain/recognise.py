@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
-from xlaport.explain import breakdown
-from xlaport.explain.breakdown import Breakdown
+from xlaport import exhaustion
+from xlaport.exhaustion import Breakdown
 from xlaport.explain.pages import Entry, Pattern, Role
 from xlaport.explain.text import Line
 from xlaport.explain.tracebacks import Frame, Traceback, Tracker
@@ -51,7 +51,7 @@ class Found:
 
     @property
     def breakdown(self) -> Breakdown | None:
-        return breakdown.parse(self.block) if self.block else None
+        return exhaustion.parse(self.block) if self.block else None
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class Reading:
         traceback = self.tracker.feed(line)
         for found in self.collecting:
             found.block.append(line.text)
-        self.collecting = [found for found in self.collecting if len(found.block) < breakdown.LINES]
+        self.collecting = [found for found in self.collecting if len(found.block) < exhaustion.LINES]
         matched = list(matching(line.text, traceback, possible))
         silent = {code for entry in matched for code in entry.over}
         for entry in matched:

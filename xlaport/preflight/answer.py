@@ -72,7 +72,7 @@ def held_memory(step: Traced, compiled: Compiled, topology: Topology) -> Memory 
     if compiled.status == "ok":
         return memory.of_compiled(compiled.stats, limit)
     if compiled.status == "oom":
-        return memory.of_exhausted(compiled.error, sum(step.bytes_by_kind().values()), memory.limit_in(compiled.error) or limit)
+        return memory.of_exhausted(compiled.error, sum(step.bytes_by_kind().values()), limit)
     return None
 
 

@@ -86,7 +86,7 @@ class Compilation:
     def request(self, step: Traced, topology: Topology, devices: int) -> dict[str, Any]:
         return {
             "program": str(step.program), "drop_returned_arguments": step.drop_returned_arguments, "donors": step.donors,
-            "shardings": step.shardings, "devices": devices, "options": dict(self.options), "init_args": init_args(topology),
+            "shardings": step.shardings, "libraries": step.libraries, "devices": devices, "options": dict(self.options), "init_args": init_args(topology),
             **of_topology(topology),
         }
 

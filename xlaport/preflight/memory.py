@@ -12,7 +12,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import prod
 
-UNITS = {"B": 1, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+from xlaport import exhaustion
+from xlaport.exhaustion import size
+
 TIGHT = 0.95
 """From this part of the limit on the room that is left says little: the compiler uses what is there."""
 
@@ -69,28 +71,16 @@ def of_compiled(stats: dict[str, int], limit: int) -> Memory:
 
 
 def of_exhausted(error: str, arguments: int, limit: int) -> Memory:
-    """From what the compiler says when it gives up. libtpu 0.0.52 names the sum; 0.0.21 leaves arguments out, so they are added."""
-    with_arguments = re.search(r"memory required[^(]*\(([\d.]+)([KMGT]?)\)", error)
-    if with_arguments:
-        return Memory(limit, size(*with_arguments.groups()), arguments, exceeded=True)
-    without = re.search(r"Used ([\d.]+)([KMGT]?) of", error)
-    return Memory(limit, size(*without.groups()) + arguments if without else 0, arguments, exceeded=True)
-
-
-def limit_in(error: str) -> int | None:
-    """The limit that an out-of-memory text names."""
-    found = re.search(r"exceeds available HBM \(([\d.]+)([KMGT]?)\)", error) or re.search(r"Used [\d.]+[KMGT]? of ([\d.]+)([KMGT]?) hbm", error)
-    return size(*found.groups()) if found else None
-
-
-def size(number: str, unit: str) -> int:
-    return int(float(number) * UNITS[(unit or "B").upper()])
+    """From what the compiler says when it gives up; `arguments` are added where its sum leaves them out, `limit` counts where it names none."""
+    told = exhaustion.parse(error.splitlines())
+    if told is None:
+        return Memory(limit, 0, arguments, exceeded=True)
+    return Memory(told.limit, told.needed + (arguments if told.without_arguments else 0), arguments, exceeded=True)
 
 
 # -- the largest buffers
 
 ROW = re.compile(r"^\s*\S+\(\s*\d+%\);\s*([\d.]+)(B|[KMGT]iB);\s*(\d+);\s*(\d+);\s*(.*)$")
-LISTED = re.compile(r"^\s*\d+\. Size: ([\d.]+)([KMGT]?)\s*$")
 INSTRUCTION = re.compile(r"^\s*(?:ROOT )?%?[\w.\-]+ = (?:\()?([a-z]\w*\[[\d,]*\]).*?op_name=\"([^\"]*)\"")
 
 
@@ -145,15 +135,6 @@ def named(shapes: tuple[str, ...], origins: dict[str, Counter[str]], most: int =
 
 def from_text(error: str, most: int = 5) -> tuple[Buffer, ...]:
     """The largest allocations in the out-of-memory text itself, where libtpu 0.0.21 writes them."""
-    found, size_now, name = [], 0, ""
-    for line in error.splitlines():
-        starts = LISTED.match(line)
-        if starts:
-            size_now, name = size(*starts.groups()), ""
-        operator = re.search(r'op_name="([^"]*)"', line)
-        name = operator.group(1) if operator else name
-        shape = re.search(r"Shape: ([a-z]\w*\[[\d,]*\])", line)
-        if shape and size_now:
-            found.append(Buffer(size_now, 1, (shape.group(1),), (name,) if name else ()))
-            size_now = 0
-    return tuple(found[:most])
+    told = exhaustion.parse(error.splitlines())
+    found = told.allocations[:most] if told else ()
+    return tuple(Buffer(one.size, 1, (one.shape,), (one.operator,) if one.operator else ()) for one in found)

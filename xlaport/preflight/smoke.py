@@ -8,8 +8,9 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
+from xlaport import exhaustion
 from xlaport.errors import UserError
-from xlaport.preflight import memory, topology
+from xlaport.preflight import topology
 from xlaport.preflight.compilation import Compilation, Compiled
 from xlaport.preflight.environment import Compiler
 from xlaport.preflight.step import Argument
@@ -48,10 +49,10 @@ def read_limit(compiler: Compiler, slice_: Topology) -> int:
     """The bytes of HBM that the compiler lets one device use, read from what it says about a sum that is far too large."""
     size = int(slice_.generation.hbm_gib_per_chip * GIB)  # elements of 4 bytes: three such arrays are 12 times the memory
     answer = compiled(compiler, TOO_LARGE.replace("SIZE", str(size)), slice_)
-    limit = memory.limit_in(answer.error)
-    if answer.status != "oom" or limit is None:
+    told = exhaustion.parse(answer.error.splitlines())
+    if answer.status != "oom" or told is None:
         raise UserError(f"{compiler.pair} do not work together as xlaport expects: a program that is too large gave {answer.status}: {answer.error or 'no error'}")
-    return limit
+    return told.limit
 
 
 def product(compiler: Compiler, slice_: Topology) -> Compiled:

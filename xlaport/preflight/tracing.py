@@ -75,6 +75,9 @@ class Traced:
     steps: int = 0
     """Syncs that a script made until its graph repeated."""
 
+    libraries: tuple[str, ...] = ()
+    """Folders of the user's environment whose lines are not the user's."""
+
     @property
     def donors(self) -> list[int]:
         return [number for number, argument in enumerate(self.arguments) if argument.donated]

@@ -26,25 +26,37 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class Libraries:
-    """`roots` are folders of libraries besides those named in PACKAGES: Python's own, and packages of a checkout."""
+    """`roots` are folders of libraries: Python's own, and packages of a checkout.
+
+    With `all_packages` what is in a folder named in PACKAGES is a library's too; without, a package whose folder is not among the roots counts as
+    the program's: of a model of transformers that is where the operations are.
+    """
 
     roots: tuple[str, ...]
+    all_packages: bool = True
 
     @classmethod
-    def here(cls, modules: tuple[str, ...]) -> Libraries:
+    def here(cls, modules: tuple[str, ...], all_packages: bool = True) -> Libraries:
         """Those of this Python, with the folders of imported packages that may be installed anywhere."""
         folders = {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")}
         folders |= {os.path.dirname(sys.modules[name].__file__) for name in modules if name in sys.modules}
-        return cls(tuple(sorted(real + os.sep for real in map(os.path.realpath, folders))))
+        return cls(tuple(sorted(real + os.sep for real in map(os.path.realpath, folders))), all_packages)
 
     def owns(self, file: str) -> bool:
         """Whether a code object's file is a library's, or xlaport's: also code that has no file (`<frozen ...>`)."""
-        return file.startswith(PACKAGE) or is_library(file, self.roots)
+        return file.startswith(PACKAGE) or is_library(file, self.roots, self.all_packages)
 
 
 @cache
-def is_library(file: str, roots: tuple[str, ...]) -> bool:
+def is_library(file: str, roots: tuple[str, ...], all_packages: bool) -> bool:
     if file.startswith("<"):
         return True
     path = os.path.realpath(file)
-    return any(name in path.split(os.sep) for name in PACKAGES) or path.startswith(roots)
+    if not is_installed(path):
+        return path.startswith(roots)
+    # Packages are installed below Python's own library: that root says nothing of them.
+    return all_packages or path.startswith(tuple(root for root in roots if is_installed(root)))
+
+
+def is_installed(path: str) -> bool:
+    return any(name in path.split(os.sep) for name in PACKAGES)

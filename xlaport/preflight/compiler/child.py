@@ -1,7 +1,7 @@
 """Compile one program for a slice of TPU chips, with libtpu's client that only compiles.
 
 The request: `program` (a file, StableHLO as torch_xla's portable bytecode or as text), `drop_returned_arguments`, `donors`
-(argument numbers), `shardings` (argument number -> HLO sharding), `topology`, `devices`, `chip_config`, `one_chip`,
+(argument numbers), `shardings` (argument number -> HLO sharding), `libraries` (folders whose lines are not the user's), `topology`, `devices`, `chip_config`, `one_chip`,
 `options` (of the compiler) and `init_args`. What is left in the folder: `optimized.hlo`, `dump/` and the answer.
 """
 

@@ -10,8 +10,7 @@ from jax._src.interpreters import mlir
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
-LIBRARIES = re.compile(r"/(?:site-packages|dist-packages)/(?:torch|torch_xla|torchax)/|/xlaport/preflight/|^<|/lib/python3\.\d+/(?!site-packages|dist-packages)")
-"""Files whose lines are not the user's."""
+from xlaport.runtime.places import Libraries
 
 LOCATIONS_CAN_BE_SET = ir.Operation.location.fset is not None
 """Not by jaxlib 0.7: then buffers are named without lines."""
@@ -31,8 +30,9 @@ def load(context: Any, raw: bytes, request: dict[str, Any]) -> Any:
         drop_returned_arguments(main)
     annotate(main, set(request["donors"]), {int(number): spec for number, spec in request["shardings"].items()})
     if LOCATIONS_CAN_BE_SET:
+        libraries = Libraries(tuple(request["libraries"]), all_packages=False)
         for operation in operations(main):
-            operation.location = user_location(operation.location)
+            operation.location = user_location(operation.location, libraries)
     return module
 
 
@@ -92,12 +92,12 @@ def operations(main: Any) -> Iterator[Any]:
                 yield from operations(operation)
 
 
-def user_location(location: Any) -> Any:
+def user_location(location: Any, libraries: Libraries) -> Any:
     """The operation's name with the innermost line that is the user's, so that every text of the compiler carries it."""
     text = str(location)
     name = re.match(r'loc\("([^"]*)"', text)
     if not name:
         return location
-    frames = [(file, line) for _, file, line in FRAME.findall(text) if not LIBRARIES.search(file)]
+    frames = [(file, line) for _, file, line in FRAME.findall(text) if not libraries.owns(file)]
     operator = re.sub(r"\.\d+$", "", name.group(1).rpartition("/")[2]).replace("__", "::", 1)
     return ir.Location.name(f"{operator} at {frames[0][0]}:{frames[0][1]}" if frames else operator)

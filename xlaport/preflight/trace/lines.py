@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import re
 import sys
-import sysconfig
 from collections.abc import Iterable
-from pathlib import Path
 
 import torch
-import torch_xla
+import torch_xla  # noqa: F401 - its folder is asked for
 
-PACKAGE = str(Path(__file__).resolve().parent.parent.parent)
-NOT_THE_USERS = tuple(
-    f"{folder}/" for folder in (str(Path(torch.__file__).parent), str(Path(torch_xla.__file__).parent), PACKAGE)
-)
-LIBRARY = sysconfig.get_paths()["stdlib"]
+from xlaport.runtime.places import Libraries
+
+LIBRARIES = Libraries.here(("torch", "torch_xla"), all_packages=False)
+"""A package that a model comes from is the user's."""
+
 FORMATTED = re.compile(r'File "([^"]+)", line (\d+)')
 
 
 def is_users(file: str) -> bool:
     """Is a file neither of torch, torch_xla, Python's library nor of xlaport?"""
-    if file.startswith("<") or file.startswith(NOT_THE_USERS):
-        return False
-    return "-packages/" in file or not file.startswith(LIBRARY + "/")
+    return not LIBRARIES.owns(file)
 
 
 def here() -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from xlaport.preflight.step import Argument
-from xlaport.preflight.trace import lazy, sharding
+from xlaport.preflight.trace import lazy, lines, sharding
 
 PROGRAM = "step.mlirbc"
 
@@ -57,4 +57,4 @@ def argument(value: torch.Tensor, known: Named, donated: bool) -> Argument:
 def write(folder: Path, program: bytes, table: Sequence[Argument]) -> dict[str, Any]:
     """Put the program beside the answer; returns what the answer says of it."""
     (folder / PROGRAM).write_bytes(program)
-    return {"program": PROGRAM, "arguments": [asdict(entry) for entry in table]}
+    return {"program": PROGRAM, "arguments": [asdict(entry) for entry in table], "libraries": lines.LIBRARIES.roots}

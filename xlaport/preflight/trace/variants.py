@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from typing import Any
 
 import torch
 from torch import nn
@@ -12,6 +11,7 @@ from torch import nn
 from xlaport.errors import UserError
 from xlaport.preflight.step import Variant
 from xlaport.preflight.trace.contract import Step
+from xlaport.runtime.fsdp.recompute import recomputed
 
 
 def applied(step: Step, variant: Variant) -> Step:
@@ -38,7 +38,7 @@ def changed(model: nn.Module, step: Step, variant: Variant) -> nn.Module:
         model = model.to(getattr(torch, variant.dtype))
     if variant.checkpoint:
         for layer in layers_of(model, step):
-            checkpoint(layer)
+            layer.forward = recomputed(layer, layer.forward)
     return model
 
 
@@ -79,17 +79,3 @@ def keep_layers(model: nn.Module, count: int) -> None:
     if not lists or len(lists[0]) < count:
         raise UserError(f"the model has no list of {count} equal layers to compile a part of")
     del lists[0][count:]
-
-
-def checkpoint(layer: nn.Module) -> None:
-    """Recompute a layer in the backward pass, with torch_xla's checkpoint: torch's own lets XLA undo it."""
-    from torch_xla.utils.checkpoint import checkpoint as recompute
-
-    forward = layer.forward
-
-    def checkpointed(*args: Any, **kwargs: Any) -> Any:
-        if not torch.is_grad_enabled():
-            return forward(*args, **kwargs)
-        return recompute(lambda *given: forward(*given, **kwargs), *args, use_reentrant=True, preserve_rng_state=False)
-
-    layer.forward = checkpointed

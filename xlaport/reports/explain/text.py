@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import TextIO
 
 from xlaport.diagnostics import counted
-from xlaport.explain.breakdown import Breakdown
+from xlaport.exhaustion import Breakdown
 from xlaport.explain.pages import Entry, Role
 from xlaport.explain.recognise import Diagnosis, Found
 from xlaport.explain.tracebacks import Frame

@@ -106,7 +106,12 @@ def inner_first(units: list[Unit], others: list[Unit]) -> list[Unit]:
 
 
 def move_to_device(model: nn.Module) -> None:
-    """Without swapping, `.to("xla")` makes new parameters: optimizers hold the old ones, and ties are lost."""
+    """Without swapping, `.to("xla")` makes new parameters: optimizers hold the old ones, and ties are lost.
+
+    What is on the device stays as it is, with what is kept beside a tensor that has no data yet (`xlaport preflight`).
+    """
+    if all(tensor.device.type == "xla" for tensor in (*model.parameters(), *model.buffers())):
+        return
     with swapped_parameters():
         model.to("xla")
 

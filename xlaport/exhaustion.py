@@ -1,4 +1,4 @@
-"""XLA's account of memory in an out-of-memory message, as numbers.
+"""XLA's account of memory in an out-of-memory message, as numbers: for a compile of `preflight`, and for a log given to `explain`.
 
 Two texts of the TPU compiler are known. libtpu 0.0.21, which torch_xla 2.9 uses, gives a table of kinds and the largest allocations;
 libtpu 0.0.52 gives a sum and the limit only. The runtime's texts say what was asked for and what was free.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from xlaport.preflight.memory import size
+UNITS = {"B": 1, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 LINES = 400
 """Lines after the message that are looked at: the longest report seen had 20 allocations of 8 lines."""
@@ -41,14 +41,20 @@ class Allocation:
 
 @dataclass(frozen=True)
 class Breakdown:
-    """Bytes. `space` is the memory that ran out (hbm, vmem, smem); `limit` what there is of it, or what was free with `is_free`."""
+    """Bytes. `needed` holds arguments too unless `without_arguments`. `space` is the memory that ran out (hbm, vmem, smem); `limit` what there is of it, or what was free with `is_free`."""
 
     space: str
     needed: int
     limit: int
     is_free: bool = False
+    without_arguments: bool = False
     kinds: tuple[tuple[str, int], ...] = ()
     allocations: tuple[Allocation, ...] = ()
+
+
+def size(number: str, unit: str) -> int:
+    """Bytes of `24.00`, `G`; of a unit that is left out, bytes too."""
+    return int(float(number) * UNITS[(unit or "B").upper()])
 
 
 def parse(lines: list[str]) -> Breakdown | None:
@@ -60,14 +66,15 @@ def parse(lines: list[str]) -> Breakdown | None:
     return None
 
 
-def total_of(line: str) -> tuple[str, int, int, bool] | None:
+def total_of(line: str) -> tuple[str, int, int, bool, bool] | None:
+    """The first fields of a breakdown. libtpu 0.0.21 leaves arguments out of its sum, 0.0.52 counts them."""
     used, needed, asked = USED.search(line), NEEDED.search(line), ASKED.search(line)
     if used:
-        return used[5].lower(), size(used[1], used[2]), size(used[3], used[4]), False
+        return used[5].lower(), size(used[1], used[2]), size(used[3], used[4]), False, True
     if needed:
-        return needed[3].lower(), size(needed[1], needed[2]), size(needed[4], needed[5]), False
+        return needed[3].lower(), size(needed[1], needed[2]), size(needed[4], needed[5]), False, False
     if asked:
-        return "hbm", size(asked[1], asked[2]), size(asked[3], asked[4]), True
+        return "hbm", size(asked[1], asked[2]), size(asked[3], asked[4]), True, False
     return None
 
 
