@@ -19,6 +19,7 @@ VERBS = {
     "profile": ("xlaport.commands.profile", "which lines of a program wait for the device or compile again, by running it"),
     "doctor": ("xlaport.commands.doctor", "is this machine ready: versions, variables, device"),
     "explain": ("xlaport.commands.explain", "what the errors in a log mean on a TPU, and what to do"),
+    "lsp": ("xlaport.commands.lsp", "findings, rule pages and fixes in an editor: the language server"),
     "rule": ("xlaport.commands.rule", "print the page of a rule, or test your own"),
 }
 RUNNERS = ("run", "profile", "verify", "preflight")

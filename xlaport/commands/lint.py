@@ -133,14 +133,9 @@ def looked_at(asked: Question, sources: Iterable[Path]) -> list[Path]:
 
 
 def linter_for(asked: Question):
-    from xlaport.lint.check import Linter
-    from xlaport.ruleset.load import refuse_unknown
+    from xlaport.lint import check
 
-    settings, options = asked.gathered.settings, asked.options
-    linter = Linter(settings, asked.gathered.base, tuple(map(files.absolute, options.python_rules)), options.output_format in CONCRETE)
-    ignored = [code for _, codes in settings.per_file_ignores for code in codes]
-    refuse_unknown((*settings.select, *settings.ignore, *ignored), linter.rules)
-    return linter
+    return check.linter_for(asked.gathered.settings, asked.gathered.base, tuple(asked.options.python_rules), asked.options.output_format in CONCRETE)
 
 
 # -- what is fixed

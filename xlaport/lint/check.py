@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from xlaport import engine, residue, suppress
+from xlaport import engine, files, residue, suppress
 from xlaport.analysis.build import Unparsable, parse
 from xlaport.analysis.project import Project
 from xlaport.config import Settings
@@ -83,6 +83,14 @@ class Linter:
         fixed = [f for f in found if self.with_edits and f.fix and applicability(f) != Grade.REQUIRED.value]
         changes = dict(zip(fixed, edits.edits_of(source, fixed, self.settings))) if fixed else {}
         return tuple(diagnostic(source, f, changes) for f in found)
+
+
+def linter_for(settings: Settings, base: Path, python_rules: tuple[Path, ...] = (), with_edits: bool = False) -> Linter:
+    """Raises `UserError` for settings that name a rule there is not."""
+    linter = Linter(settings, base, tuple(map(files.absolute, python_rules)), with_edits)
+    ignored = [code for _, codes in settings.per_file_ignores for code in codes]
+    load.refuse_unknown((*settings.select, *settings.ignore, *ignored), linter.rules)
+    return linter
 
 
 def diagnostic(source: SourceFile, finding: Finding, changes: dict[Finding, tuple]) -> Diagnostic:
