@@ -1,8 +1,8 @@
 """What `xlaport.runtime.fsdp` keeps: losses, bytes, programs and checkpoints, on virtual devices of XLA:CPU.
 
-    python bench/sharding.py [--only losses programs kills] [--families gpt vit] [--update-results]
+    python bench/sharding.py --work SCRATCH [--only losses programs kills] [--families gpt vit] [--update-results]
 
-`losses`: five families of models, each sharded in five ways, against the plain model on the CPU, 20 steps. `programs`: the
+`losses`: five families of models, each sharded in six ways over 4 and 8 devices, against the plain model on the CPU, 20 steps. `programs`: the
 optimized HLO of the wrap and of torch_xla's SpmdFullyShardedDataParallel by hand. `kills`: training that saves after every
 step, killed at random moments and resumed. Without --update-results it prints; about an hour on two cores.
 """
@@ -11,14 +11,15 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import random
-import shutil
+import re
 import signal
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -29,51 +30,87 @@ import test_sharded_checkpoints as checkpoints  # noqa: E402
 import test_sharding as sharding  # noqa: E402
 
 STEPS = 20
-FAMILIES = ("gpt", "llama", "vit", "resnet", "t5")
-RECOMPUTED = {"activation_checkpointing": True}
-WAYS = {
-    "copies, 4": (4, {"mesh": {"data": 4}}),
-    "shards, 4": (4, {}),
-    "shards, clipping, 2 micro-batches, recomputation, 4": (4, {"clip": 0.5, "micro_batches": 2, "wrap": RECOMPUTED}),
-    "2 copies x 2 shards x 2 parts of layers, and all of the above, 8": (8, {"mesh": {"data": 2, "model": 2}, "clip": 0.5, "micro_batches": 2, "wrap": RECOMPUTED}),
-    "shards, bf16, 4": (4, {"wrap": {"mixed_precision": "bf16"}}),
+TOLERANCE = 1e-4
+"""Relative: float32 sums in another order, over 20 steps."""
+
+ALLOWED = 3.0
+"""A difference over what the plain model itself moves by, where that is more than TOLERANCE: rounding that training amplifies."""
+
+PERTURBED = (1, 2, 3)
+"""Seeds of the plain model's other runs, each with its initial weights perturbed by 1e-7."""
+
+FAMILIES = {
+    "gpt": {"family": "gpt"}, "llama": {"family": "llama"}, "vit": {"family": "vit"}, "resnet": {"family": "resnet"}, "t5": {"family": "t5"},
+    "resnet, rate 0.02": {"family": "resnet", "rate": 0.02},
 }
+RECOMPUTED = {"activation_checkpointing": True}
+ALL = {"clip": 0.5, "micro_batches": 2, "wrap": RECOMPUTED}
+WAYS = {
+    "copies": {"mesh": {"fsdp": 1}},
+    "shards": {},
+    "shards, clipping, 2 micro-batches, recomputation": ALL,
+    "shards and 2 parts of layers": {"mesh": {"model": 2}},
+    "2 copies of shards and 2 parts of layers, and all of the above": {"mesh": {"data": 2, "model": 2}, **ALL},
+    "shards, bf16": {"wrap": {"mixed_precision": "bf16"}},
+}
+DEVICES = (4, 8)
 KILLS = 20
-KILL_STEPS = 24
+KILL_STEPS = 160
 LONGEST_WAIT = 2.0
 """Seconds from the first step of a process to its end by SIGKILL, at most."""
 
 
-def losses(families: list[str]) -> Iterator[str]:
-    """The table, each time a family is done."""
+def losses(families: list[str], work: Path) -> Iterator[str]:
+    """The table, each time a family is done. What is measured is kept in `work`, and not measured again."""
     rows = []
     for family in families:
-        base = {"family": family, "steps": STEPS}
-        alone = {}
-        for way, (devices, options) in WAYS.items():
-            case = {**base, **adapted(family, options)}
-            key = json.dumps([case.get("clip"), case.get("micro_batches")])
-            wanted = [] if key in alone else [sharding.on_cpu(case)]
-            *first, sharded = sharding.trained([*wanted, case], devices=devices)
-            alone.setdefault(key, first[0] if first else None)
-            worst = max(abs(a - b) / abs(a) for a, b in zip(alone[key]["losses"], sharded["losses"]))
-            held = sorted(set(sharded["on_device"]["parameters"].values()))
-            rows.append((
-                family, way, f"{worst:.1e}", f"{sharded['losses'][0]:.3f} to {sharded['losses'][-1]:.3f}",
-                f"{sharded['changed']}/{sharded['parameters']}", f"{sharded['whole']:,}", " ".join(f"{size:,}" for size in held), f"{sharded['planned']:,}",
-            ))
-            print(rows[-1], flush=True)
+        for way, options in WAYS.items():
+            if "model" in options.get("mesh", {}) and family.startswith("resnet"):
+                continue  # it has no layers that the rules cut
+            case = {**FAMILIES[family], "steps": STEPS, **options}
+            alone = kept(work, f"alone-{family}-{way}", lambda: sharding.trained(plain_runs(case), devices=1))
+            for devices in DEVICES:
+                sharded = kept(work, f"{family}-{way}-{devices}", lambda: sharding.trained([on(devices, case)], devices=devices))[0]
+                rows.append(row(f"{family}", f"{way}, {devices}", alone, sharded))
+                print(rows[-1], flush=True)
         yield results_doc.table(
-            ("family", "how, devices", "largest relative difference", "losses", "parameters changed", "bytes of the model", "bytes of each device", "planned"), rows,
+            ("family", "how, devices", "largest relative difference", "the plain model's own", "verdict", "losses", "parameters changed", "bytes of the model", "bytes of each device", "planned"), rows,
         )
 
 
-def adapted(family: str, options: dict) -> dict:
-    """A ResNet has no layers that are cut by rules."""
-    mesh = dict(options.get("mesh", {}))
-    if family == "resnet":
-        mesh.pop("model", None)
-    return {**options, **({"mesh": mesh} if mesh else {})}
+def kept(work: Path, name: str, measure: Callable[[], list]) -> list:
+    path = work / f"{re.sub('[^a-z0-9]+', '-', name)}.json"
+    if not path.exists():
+        path.write_text(json.dumps(measure()), encoding="utf-8")
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def on(devices: int, case: dict) -> dict:
+    """Copies are all devices."""
+    return {**case, "mesh": {"fsdp": 1, "data": devices}} if case.get("mesh", {}).get("fsdp") == 1 else case
+
+
+def plain_runs(case: dict) -> list[dict]:
+    """The plain model, and runs that show how far it moves by itself: for bf16 under the CPU's autocast, else from perturbed weights."""
+    plain = sharding.on_cpu(case)
+    is_low = "mixed_precision" in case.get("wrap", {})
+    return [plain, *({**plain, "perturbed": seed, "autocast": is_low} for seed in PERTURBED)]
+
+
+def row(family: str, how: str, alone: list[dict], sharded: dict) -> tuple[str, ...]:
+    plain, *others = (run["losses"] for run in alone)
+    worst, own = apart(plain, sharded["losses"]), max(apart(plain, other) for other in others)
+    held = sorted(set(sharded["on_device"]["parameters"].values()))
+    return (
+        family, how, f"{worst:.1e}", f"{own:.1e}", "equal" if worst <= max(TOLERANCE, ALLOWED * own) else "OFF",
+        f"{plain[0]:.3f} to {plain[-1]:.3f}", f"{sharded['changed']}/{sharded['parameters']}",
+        f"{sharded['whole']:,}", " ".join(f"{size:,}" for size in held), f"{sharded['planned']:,}",
+    )
+
+
+def apart(wanted: list[float], found: list[float]) -> float:
+    """The largest relative difference of a step; a series that is shorter is infinitely far."""
+    return max(abs(a - b) / abs(a) for a, b in zip(wanted, found)) if len(wanted) == len(found) else math.inf
 
 
 def programs() -> Iterator[str]:
@@ -92,45 +129,62 @@ def programs() -> Iterator[str]:
     yield results_doc.table(("model", "programs", "lines of the step", "compared with the class by hand", "collectives of the step"), rows)
 
 
-def kills() -> Iterator[str]:
+def kills(work: Path) -> Iterator[str]:
+    """Each kill is kept: the checkpoints and what was seen stay in `work`."""
     chance = random.Random(0)
-    folder = Path(tempfile.mkdtemp())
-    try:
-        wanted = checkpoints.seen(checkpoints.run(str(folder / "undisturbed"), KILL_STEPS, devices=2, keep=2))
-        url = str(folder / "killed")
-        resumed, wrong, unfinished, compared = [], 0, 0, 0
-        for number in range(KILLS):
-            process = checkpoints.start(url, KILL_STEPS, devices=2, keep=2, asynchronous=bool(number % 2))
-            first = process.stdout.readline()
-            time.sleep(chance.uniform(0.0, LONGEST_WAIT))
-            process.send_signal(signal.SIGKILL)
-            output, _ = process.communicate()
-            found = checkpoints.seen(first + output)
-            compared += len(found)
-            wrong += sum(wanted.get(step) != value for step, value in found.items())
-            unfinished += any(path.name.endswith(".tmp") for path in Path(url).iterdir()) if Path(url).exists() else 0
-            resumed.append(first.split()[1] if first.startswith("resumed") else "0")
-            print(number, first.strip(), len(found), wrong, flush=True)
-        last = checkpoints.seen(checkpoints.run(url, KILL_STEPS, devices=2, keep=2))
-        compared += len(last)
-        wrong += sum(wanted.get(step) != value for step, value in last.items())
-    finally:
-        shutil.rmtree(folder)
+    wanted = dict(kept(work, "undisturbed", lambda: list(checkpoints.seen(checkpoints.run(str(work / "undisturbed-run"), KILL_STEPS, devices=2, keep=2)).items())))
+    waits = [chance.uniform(0.0, LONGEST_WAIT) for _ in range(KILLS)]
+    url = work / "killed"
+    seen = [kept(work, f"kill-{number}", lambda: killed(url, wait, is_asynchronous=bool(number % 2))) for number, wait in enumerate(waits)]
+    seen.append(kept(work, "kill-last", lambda: [0, 0, 0, list(checkpoints.seen(checkpoints.run(str(url), KILL_STEPS, devices=2, keep=2)).items())]))
+    compared = [(step, value) for *_, steps in seen for step, value in steps]
+    different = sum(wanted[step] != value for step, value in compared)
+    moved = {devices: kept(work, f"moved-to-{devices}", lambda: resumed_on(work / "eight", devices)) for devices in (4, 1)}
     yield (
-        f"{KILLS} kills (SIGKILL, up to {LONGEST_WAIT:g} s after a process's first line), every other process saving asynchronously; resumed from steps "
-        f"{', '.join(resumed)}. {unfinished} kills left an unfinished save behind. Steps compared with the undisturbed run, losses and random numbers to the last bit: {compared}; different: {wrong}."
+        f"{sum(alive for _, alive, _, _ in seen)} processes killed at work (SIGKILL, up to {LONGEST_WAIT:g} s after a process's first line), every other process saving asynchronously; resumed from steps "
+        f"{', '.join(str(start) for start, *_ in seen[1:])}. {sum(unfinished for _, _, unfinished, _ in seen)} kills left an unfinished save behind. "
+        f"Steps compared with the undisturbed run, losses and random numbers to the last bit: {len(compared)}; different: {different}.\n\n"
+        + "Saved on 8 devices (2 copies x 2 shards x 2 parts of layers) at step 8 of 16, and gone on with on fewer; largest relative difference of the losses of the last 8 steps from those on 8 devices: "
+        + ", ".join(f"on {devices} {worst:.1e}" for devices, worst in moved.items()) + "."
     )
+
+
+def killed(url: Path, wait: float, is_asynchronous: bool) -> list:
+    """The step a process resumed from, whether it was alive when it was killed, whether it left an unfinished save, and its steps until it was killed."""
+    process = checkpoints.start(str(url), KILL_STEPS, devices=2, keep=2, asynchronous=is_asynchronous)
+    first = process.stdout.readline()
+    time.sleep(wait)
+    alive = process.poll() is None
+    process.send_signal(signal.SIGKILL)
+    output, _ = process.communicate()
+    unfinished = url.exists() and any(path.name.endswith(".tmp") for path in url.iterdir())
+    start = int(first.split()[1]) if first.startswith("resumed") else 0
+    print(start, wait, alive, unfinished, flush=True)
+    return [start, int(alive), int(unfinished), list(checkpoints.seen(first + output).items())]
+
+
+def resumed_on(url: Path, devices: int) -> float:
+    mesh = {"data": 2, "model": 2}
+    if not url.exists():
+        checkpoints.run(str(url), 8, devices=8, mesh=mesh, every=8)
+    wanted = checkpoints.seen(checkpoints.run(str(url), 16, devices=8, mesh=mesh, every=100))
+    found = checkpoints.seen(checkpoints.run(str(url), 16, devices=devices, every=100))
+    if found.keys() != wanted.keys() or [number for _, number in found.values()] != [number for _, number in wanted.values()]:
+        return math.inf
+    return apart([wanted[step][0] for step in sorted(wanted)], [found[step][0] for step in sorted(wanted)])
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", nargs="+", choices=("losses", "programs", "kills"), default=("losses", "programs", "kills"))
     parser.add_argument("--families", nargs="+", choices=FAMILIES, default=list(FAMILIES))
+    parser.add_argument("--work", type=Path, required=True, help="folder that keeps what is measured, so that a run that was stopped goes on")
     parser.add_argument("--update-results", action="store_true")
     options = parser.parse_args()
+    options.work.mkdir(parents=True, exist_ok=True)
     titles = {"losses": "Sharded training against one device", "programs": "The program of the wrap", "kills": "Killed and resumed"}
     for part in options.only:
-        for body in {"losses": lambda: losses(options.families), "programs": programs, "kills": kills}[part]():
+        for body in {"losses": lambda: losses(options.families, options.work), "programs": programs, "kills": lambda: kills(options.work)}[part]():
             text = f"## {titles[part]}\n\n`python bench/sharding.py --only {part}`, torch_xla 2.9 on virtual devices of XLA:CPU.\n\n{body}"
             if options.update_results:
                 results_doc.replace_section(f"sharding-{part}", text)

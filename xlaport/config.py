@@ -33,6 +33,8 @@ class Settings:
     extend_rules: tuple[str, ...] = ()
     target: str = "torch_xla"
     source: str = "cuda"
+    runtime_library: bool = False
+    """Distributed programs are sharded, through `xlaport.runtime`."""
 
     @property
     def profile(self) -> Target:
@@ -104,8 +106,8 @@ def from_table(table: dict, file: Path) -> Settings:
         if name == "per_file_ignores":
             values[name] = ignores_from(value, file)
             continue
-        if not (is_strings(value) if isinstance(default, tuple) else isinstance(value, str)):
-            kind = "a list of strings" if isinstance(default, tuple) else "a string"
+        if not is_like(value, default):
+            kind = "a list of strings" if isinstance(default, tuple) else "true or false" if isinstance(default, bool) else "a string"
             raise UserError(f"{file}: [tool.xlaport] {key} is {kind}, not {value!r}")
         values[name] = tuple(value) if isinstance(default, tuple) else value
     if "extend_rules" in values:
@@ -117,6 +119,10 @@ def ignores_from(value: object, file: Path) -> tuple[tuple[str, tuple[str, ...]]
     if not isinstance(value, dict) or not all(is_strings(codes) for codes in value.values()):
         raise UserError(f"{file}: [tool.xlaport] per-file-ignores is a table of patterns with lists of codes, not {value!r}")
     return tuple((pattern, tuple(code.upper() for code in codes)) for pattern, codes in value.items())
+
+
+def is_like(value: object, default: object) -> bool:
+    return is_strings(value) if isinstance(default, tuple) else isinstance(value, type(default))
 
 
 def is_strings(value: object) -> bool:
@@ -136,4 +142,6 @@ def checked(settings: Settings, where: str) -> Settings:
         raise UserError(f"{where}: from {settings.source} to {settings.target} there is nothing to migrate: name another target")
     if settings.target != "torch_xla" and (settings.spelling != "xm" or settings.distributed not in ("auto", "keep")):
         raise UserError(f"{where}: spelling, and distributed = {settings.distributed!r}, are of the target torch_xla, not of {settings.target}")
+    if settings.runtime_library and (settings.target != "torch_xla" or settings.distributed not in ("auto", "spmd")):
+        raise UserError(f"{where}: the runtime library is for sharded programs (distributed = auto or spmd) of the target torch_xla")
     return settings

@@ -4,8 +4,9 @@ import ast
 import itertools
 
 from xlaport.ruleset.api import Context, Mode, syntax
+from xlaport.ruleset.sharding import placing
+from xlaport.ruleset.sharding.settings import DDP, Wrapper, read
 
-DDP = ("torch.nn.parallel.DistributedDataParallel", "apex.parallel.DistributedDataParallel")
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 MOVES = frozenset({"to", "cuda", "train", "eval", "float"})
 CUDA_ARGUMENTS = ("device_ids", "output_device", "delay_allreduce")
@@ -17,8 +18,15 @@ def check(context: Context):
             continue
         if context.mode is Mode.KEEP:
             yield from kept(context, call)
+        elif context.mode is Mode.SPMD and (wrapper := read(context, call, has_inner=False)) is not None:
+            ops = placing.by_library(context, wrapper) if context.settings.runtime_library else copied(context, wrapper)
+            yield context.finding(call, "; ".join(("every chip has a copy of the model, and the compiler averages the gradients", *wrapper.left, "a loader's batch is that of all chips")), ops)
         else:
             yield context.finding(call, message(call), unwrapped(context, call))
+
+
+def copied(context: Context, wrapper: Wrapper):
+    return unwrapped(context, wrapper.call) + placing.divided(context, wrapper, syntax.statement_of(wrapper.call))
 
 
 def message(call: ast.Call) -> str:

@@ -85,7 +85,8 @@ def methods(context: Context):
         elif func.attr == "full_tensor":
             yield context.finding(call, "under SPMD a parameter is its whole value", whole(context, call))
         elif func.attr == "clip_grad_norm_" and call.args and Kind.MODULE in context.values.guess(func.value):
-            ops = context.replace(call, "torch.nn.utils.clip_grad_norm_({model}.parameters(), {norm})", model=func.value, norm=call.args[0])
+            clip = "fsdp.clip_grad_norm_({model}, {norm})" if context.settings.runtime_library else "torch.nn.utils.clip_grad_norm_({model}.parameters(), {norm})"
+            ops = context.replace(call, clip, model=func.value, norm=call.args[0])
             yield context.finding(call, "a plain module has no clip_grad_norm_", ops)
 
 

@@ -88,7 +88,7 @@ def observe(
 
 
 def child_environment(folder: str, cpu_shim: bool, extra: Mapping[str, str]) -> dict[str, str]:
-    path = os.pathsep.join(filter(None, [str(HERE), os.environ.get("PYTHONPATH")]))
+    path = os.pathsep.join(filter(None, [str(HERE), str(HERE.parents[1]), os.environ.get("PYTHONPATH")]))  # a port may import the runtime library
     shim = {"XLAPORT_CPU_SHIM": "1"} if cpu_shim else {}
     return {**ONE_THREAD, **os.environ, **extra, **shim, "PYTHONPATH": path, "XLAPORT_WATCH": folder}
 

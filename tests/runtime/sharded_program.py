@@ -23,12 +23,19 @@ STEPS = 20
 
 @dataclass(frozen=True)
 class Case:
-    """`mesh` and `wrap` are arguments of `make_mesh` and `wrap`; `devices` "cpu" runs the plain model there."""
+    """`mesh` and `wrap` are arguments of `make_mesh` and `wrap`; `on_cpu` runs the plain model there.
+
+    `autocast`: on the CPU, in bfloat16. `perturbed`: the seed of a relative perturbation of the initial weights by 1e-7, about
+    one rounding of float32; 0 is none.
+    """
 
     family: str
     mesh: dict = field(default_factory=dict)
     wrap: dict = field(default_factory=dict)
     on_cpu: bool = False
+    autocast: bool = False
+    perturbed: int = 0
+    rate: float = 1e-3
     clip: float | None = None
     micro_batches: int = 1
     steps: int = STEPS
@@ -37,18 +44,20 @@ class Case:
 def train(case: Case) -> dict:
     family = FAMILIES[case.family]
     model = family.model()
+    perturb(model, case.perturbed)
     mesh = None
     if not case.on_cpu:
         mesh = fsdp.make_mesh(**case.mesh)
         model = fsdp.wrap(model, mesh, **{"replicate_below": 64, **case.wrap})
     before = {name: value.detach().cpu().clone() for name, value in model.named_parameters()}
-    optimizer = torch.optim.SGD(model.parameters(), 1e-3, momentum=0.9) if case.family == "resnet" else torch.optim.AdamW(model.parameters(), 1e-3)
+    optimizer = torch.optim.SGD(model.parameters(), case.rate, momentum=0.9) if case.family == "resnet" else torch.optim.AdamW(model.parameters(), case.rate)
     batches = [micro for step in range(case.steps) for micro in micro_batches(family.batch(step), case.micro_batches)]
     if mesh is not None:
         batches = fsdp.shard_loader(batches, mesh)
     losses, norms, total = [], [], 0.0
     for number, (inputs, targets) in enumerate(batches):
-        loss = loss_of(model(*inputs), targets) / case.micro_batches
+        with torch.autocast("cpu", torch.bfloat16, enabled=case.autocast):
+            loss = loss_of(model(*inputs), targets) / case.micro_batches
         loss.backward()
         total = total + loss.detach()
         if (number + 1) % case.micro_batches:
@@ -68,6 +77,13 @@ def train(case: Case) -> dict:
         "tied": model.head.weight is getattr(model, "tokens", getattr(model, "shared", None)).weight if case.family in {"gpt", "t5"} else None,
         **({} if mesh is None else sizes(model, optimizer, mesh)),
     }
+
+
+def perturb(model: torch.nn.Module, seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    for parameter in model.parameters() if seed else ():
+        with torch.no_grad():
+            parameter.mul_(1 + 1e-7 * torch.randn(parameter.shape, generator=generator))
 
 
 def micro_batches(batch, count: int) -> list:

@@ -43,6 +43,9 @@ class Sample:
     name: str
     script: str = ""
     args: tuple[str, ...] = ()
+    migration: tuple[str, ...] = ()
+    """Options of `xlaport migrate`."""
+
     cpu_args: tuple[str, ...] = ()
     cpu_shim: bool = False
     devices: int = 1
@@ -81,6 +84,7 @@ def free_port() -> str:
 
 BF16 = "bfloat16 has 8 bits of mantissa, 4e-3 a rounding; the CPU run is float32"
 NOISE = "noise is drawn on the device, from another generator than the CPU's"
+LIBRARY = ("--runtime-library",)
 EVALUATED = 12
 """An evaluation after step 9 brings its own graphs, and the step after it starts from a fresh state."""
 
@@ -104,6 +108,7 @@ MODELS = [
     ),
     Sample("gpt_fsdp1.py", cpu_shim=True, env=rendezvous, devices=4),
     Sample("gpt_fsdp2.py", cpu_shim=True, env=rendezvous, devices=4),
+    *(Sample(name, migration=LIBRARY, cpu_shim=True, env=rendezvous, devices=4, test_id=f"{name}-library") for name in ("gpt_fsdp1.py", "gpt_fsdp2.py")),
     Sample("packed_lstm.py", cpu_shim=True),
     Sample(
         "segmentation", "train.py", warm_up=EVALUATED,
@@ -112,6 +117,7 @@ MODELS = [
     Sample("siamese.py"),
     Sample("style_transfer.py"),
     Sample("vit_ddp.py", cpu_shim=True, env=rendezvous, warm_up=EVALUATED),
+    Sample("vit_ddp.py", migration=LIBRARY, cpu_shim=True, env=rendezvous, devices=4, warm_up=EVALUATED, test_id="vit_ddp-library"),
     Sample("vae.py", rtol=3e-2, why=NOISE, warm_up=EVALUATED),
 ]
 
@@ -150,7 +156,7 @@ def trained(pair: Pair) -> Pair:
 
 
 def migrate(sample: Sample, port: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "xlaport", "migrate", str(sample.path), "--out", str(port)]
+    command = [sys.executable, "-m", "xlaport", "migrate", str(sample.path), "--out", str(port), *sample.migration]
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True)
 

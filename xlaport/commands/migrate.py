@@ -42,6 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--select", metavar="CODES", help="only these rules (codes or prefixes, comma separated)")
     parser.add_argument("--ignore", metavar="CODES", help="not these rules")
     parser.add_argument("--distributed", choices=config.DISTRIBUTED, help="what DDP and FSDP become (default: auto)")
+    parser.add_argument("--runtime-library", action="store_true", help="distributed programs are sharded by xlaport.runtime, which the port imports")
     parser.add_argument("--target", choices=PROFILES, help="what runs the program on a TPU (default: torch_xla)")
     parser.add_argument("--from", dest="source", choices=SOURCES, help="what the program is written for (default: cuda)")
     parser.add_argument("--force", action="store_true", help="edit files in place although they have unstaged changes")
@@ -86,7 +87,7 @@ def settings_for(options: argparse.Namespace, root: Path) -> config.Settings:
         value = getattr(options, name) or ",".join(getattr(settings, name))
         if value:
             settings = replace(settings, **{name: known_codes(value)})
-    given = {name: value for name in ("distributed", "target", "source") if (value := getattr(options, name))}
+    given = {name: value for name in ("distributed", "target", "source", "runtime_library") if (value := getattr(options, name))}
     return config.checked(replace(settings, **given), "these options") if given else settings
 
 

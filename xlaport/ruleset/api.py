@@ -59,7 +59,7 @@ class Context:
     @cached_property
     def mode(self) -> Mode:
         """How the program of this file is parallel, and so what its steps become."""
-        return mode_of(self.module, self.project, self.target.distributed or self.settings.distributed)
+        return mode_of(self.module, self.project, self.target.distributed or self.settings.distributed, self.settings.runtime_library)
 
     def text(self, node: ast.AST) -> str:
         return self.facts.text(node)

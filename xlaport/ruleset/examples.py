@@ -100,9 +100,10 @@ class Example:
     expected: list[Block] = field(default_factory=list)
 
     @property
-    def settings(self) -> dict[str, str]:
-        """The settings an info string may change: `distributed=mp`, `spelling=2.x`."""
-        return {name: value for name, value in self.given[0].options.items() if name in {"distributed", "spelling"}}
+    def settings(self) -> dict[str, str | bool]:
+        """The settings an info string may change: `distributed=mp`, `spelling=2.x`, `library=fsdp`."""
+        options = self.given[0].options
+        return {name: value for name, value in options.items() if name in {"distributed", "spelling"}} | {"runtime_library": "library" in options}
 
     @property
     def targets(self) -> list[str]:

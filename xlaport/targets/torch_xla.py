@@ -16,6 +16,7 @@ IMPORTS = {
     "met": "import torch_xla.debug.metrics as met",
     "xla_backend": "import torch_xla.distributed.xla_backend",
     "xla_backends": "import torch_xla.backends",
+    "fsdp": "from xlaport.runtime import fsdp",
     "xla_checkpoint": "import torch_xla.utils.checkpoint",
     "contextlib": "import contextlib",
     "functools": "import functools",

@@ -10,9 +10,12 @@
 from xlaport.runtime.fsdp.checkpoint import Resumed, Saving, latest_step, load, save
 from xlaport.runtime.fsdp.clipping import clip_grad_norm_
 from xlaport.runtime.fsdp.exporting import export
-from xlaport.runtime.fsdp.loader import shard_loader
-from xlaport.runtime.fsdp.mesh import Mesh, make_mesh
+from xlaport.runtime.fsdp.loader import shard_batch, shard_loader
+from xlaport.runtime.fsdp.mesh import Mesh, current_mesh, make_mesh
 from xlaport.runtime.fsdp.planning import Plan, plan
 from xlaport.runtime.fsdp.wrapping import wrap
 
-__all__ = ["Mesh", "Plan", "Resumed", "Saving", "clip_grad_norm_", "export", "latest_step", "load", "make_mesh", "plan", "save", "shard_loader", "wrap"]
+__all__ = [
+    "Mesh", "Plan", "Resumed", "Saving", "clip_grad_norm_", "current_mesh", "export", "latest_step", "load", "make_mesh", "plan", "save", "shard_batch",
+    "shard_loader", "wrap",
+]

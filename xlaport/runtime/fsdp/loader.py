@@ -8,13 +8,23 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_flatten, tree_unflatten
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 
 from xlaport.errors import UserError
 from xlaport.runtime.fsdp.mesh import Mesh
 
 AHEAD = 2
 """Batches on their way to the device while one is computed."""
+
+
+def shard_batch(batch: Any, mesh: Mesh, *, batch_dim: int = 0) -> Any:
+    """`batch` itself, its tensors on the device divided over `mesh` like those of a `shard_loader`: for batches that a program puts there."""
+    tensors = [leaf for leaf in tree_leaves(batch) if isinstance(leaf, torch.Tensor) and leaf.device.type == "xla"]
+    rows = next((tensor.shape[batch_dim] for tensor in tensors if tensor.dim() > batch_dim), None)
+    for tensor in tensors:
+        if tensor.dim() > batch_dim and tensor.shape[batch_dim] == rows:
+            mesh.mark(tensor, mesh.batch_spec(tensor.dim(), batch_dim))
+    return batch
 
 
 def shard_loader(loader: Iterable[Any], mesh: Mesh, *, batch_dim: int = 0, sync: bool = True) -> ShardedLoader:

@@ -75,6 +75,10 @@ class Mesh:
         return " x ".join(f"{axis} {getattr(self, axis)}" for axis in AXES)
 
 
+_made: list[Mesh] = []
+"""The mesh that was made last, if one was."""
+
+
 def make_mesh(fsdp: int | None = None, data: int = 1, model: int = 1) -> Mesh:
     """A mesh of all chips of the job. Call it before tensors are put on the device.
 
@@ -94,4 +98,10 @@ def make_mesh(fsdp: int | None = None, data: int = 1, model: int = 1) -> Mesh:
         raise UserError(f"mesh: data={data} x fsdp={fsdp} x model={model} is {mesh.size} chips, and there are {chips}")
     if chips > 1 and not xr.is_spmd():
         xr.use_spmd()
+    _made[:] = [mesh]
     return mesh
+
+
+def current_mesh() -> Mesh:
+    """The mesh that `make_mesh` made last, for code that is not given it; all chips along `fsdp` where none was made."""
+    return _made[0] if _made else make_mesh()

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass
 
 from torch import nn
 
 from xlaport.errors import UserError
 
-Policy = str | int | type[nn.Module] | Sequence[type[nn.Module] | str] | Callable[[str, nn.Module], bool] | None
+Policy = str | int | type[nn.Module] | Sequence[type[nn.Module] | str] | Set[type[nn.Module]] | Callable[[str, nn.Module], bool] | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,13 +74,13 @@ def is_stack(blocks: nn.Module) -> bool:
 
 
 def by_class(model: nn.Module, policy: Policy, argument: str) -> tuple[list[Unit], str]:
-    wanted = [policy] if isinstance(policy, (str, type)) else list(policy) if isinstance(policy, Sequence) else []
+    wanted = [policy] if isinstance(policy, (str, type)) else list(policy) if isinstance(policy, (Sequence, Set)) else []
     if not wanted or not all(isinstance(item, (str, type)) for item in wanted):
         raise UserError(f'{argument}: {policy!r} must be "auto", a class or names of classes, a number of parameters, a function, or None')
     named = {item for item in wanted if isinstance(item, str)}
     classes = tuple(item for item in wanted if isinstance(item, type))
     found = [Unit(name, module) for name, module in below(model) if isinstance(module, classes) or type(module).__name__ in named]
-    return found, ", ".join(item if isinstance(item, str) else item.__name__ for item in wanted)
+    return found, ", ".join(sorted(item if isinstance(item, str) else item.__name__ for item in wanted))
 
 
 def by_size(model: nn.Module, least: int) -> list[Unit]:

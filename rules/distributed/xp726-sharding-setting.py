@@ -1,0 +1,52 @@
+"""Policies and precisions of torch FSDP, as `fsdp.wrap` takes them."""
+
+import ast
+
+from xlaport.analysis.values import constant
+from xlaport.ruleset.api import Context, Mode, syntax
+from xlaport.ruleset.sharding.settings import LOW, PARTIAL, PRECISIONS, WRAP
+
+CLASSES = (WRAP + "transformer_auto_wrap_policy", "transformer_layer_cls")
+SIZE = (WRAP + "size_based_auto_wrap_policy", "min_num_params")
+CUSTOM = (WRAP + "lambda_auto_wrap_policy", "lambda_fn")
+SMALLEST = 100_000_000
+"""Parameters of a unit that torch's size_based_auto_wrap_policy takes where none is given."""
+
+
+def check(context: Context):
+    if context.mode is not Mode.SPMD or not context.settings.runtime_library:
+        return
+    for call in context.calls(*PRECISIONS):
+        if not syntax.is_dead(call):
+            yield precision(context, call)
+    for call in context.calls(*PARTIAL):
+        if call.args and not syntax.is_dead(call):
+            yield from partial(context, call)
+    for name, template in ((WRAP + "ModuleWrapPolicy", "{given}"), (WRAP + "CustomPolicy", "lambda name, module: {given}(module)")):
+        for call in context.calls(name):
+            if call.args and not syntax.is_dead(call):
+                yield context.finding(call, ops=context.replace(call, template, given=call.args[0]))
+    for keyword in context.facts.of(ast.keyword):
+        if keyword.arg == "auto_wrap_policy" and context.refers(keyword.value, SIZE[0]) and not syntax.is_dead(keyword.value):
+            yield context.finding(keyword.value, ops=context.replace(keyword.value, f"{SMALLEST:_}"))
+
+
+def precision(context: Context, call: ast.Call):
+    given = syntax.argument(call, "param_dtype", 0)
+    if given is None or isinstance(given, ast.Constant) and constant(given) is None or context.refers(given, "torch.float32", "torch.float"):
+        return context.finding(call, "parameters were computed in their own type; gradients are reduced in theirs", context.replace(call, "None"))
+    if context.refers(given, *LOW):
+        return context.finding(call, "bfloat16, with float32 weights in the optimizer", context.replace(call, '"bf16"'))
+    return context.finding(call, "the type that parameters are cast to", context.replace(call, "{given}", given=given))
+
+
+def partial(context: Context, call: ast.Call):
+    """`functools.partial(policy, name=value)`."""
+    for (policy, name), template in ((CLASSES, "{given}"), (SIZE, "int({given})"), (CUSTOM, "lambda name, module: {given}(module)")):
+        if not context.refers(call.args[0], policy):
+            continue
+        given = syntax.argument(call, name)
+        if given is not None:
+            yield context.finding(call, ops=context.replace(call, template, given=given))
+        elif policy == SIZE[0]:
+            yield context.finding(call, ops=context.replace(call, f"{SMALLEST:_}"))

@@ -1,0 +1,167 @@
+"""What the arguments of a wrapper say: units, precision, mesh. Each as an argument of `fsdp.wrap` or `fsdp.make_mesh`, and in words."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+
+from xlaport.analysis.values import constant
+from xlaport.ruleset.api import Context, syntax
+
+FSDP1 = "torch.distributed.fsdp.FullyShardedDataParallel"
+FSDP2 = ("torch.distributed.fsdp.fully_shard", "torch.distributed._composable.fsdp.fully_shard", "torch.distributed._composable.fsdp.fully_shard.fully_shard")
+DDP = ("torch.nn.parallel.DistributedDataParallel", "apex.parallel.DistributedDataParallel")
+DATA_PARALLEL = "torch.nn.DataParallel"
+
+PRECISIONS = ("torch.distributed.fsdp.MixedPrecision", "torch.distributed.fsdp.MixedPrecisionPolicy", "torch.distributed._composable.fsdp.MixedPrecisionPolicy")
+DEVICE_MESH = ("torch.distributed.device_mesh.init_device_mesh", "torch.distributed.init_device_mesh")
+WRAP = "torch.distributed.fsdp.wrap."
+PARTIAL = ("functools.partial",)
+LOW = ("torch.bfloat16", "torch.float16", "torch.half")
+
+ALL_CHIPS = "xr.global_runtime_device_count()"
+WHOLE_STRATEGIES = {"NO_SHARD": f"fsdp=1, data={ALL_CHIPS}"}
+HYBRID = ("HYBRID_SHARD", "_HYBRID_SHARD_ZERO2")
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Source with holes, and the nodes that fill them; `said` is the same in a few words. `code` is empty for what is left out."""
+
+    code: str = ""
+    holes: dict[str, ast.AST] = field(default_factory=dict)
+    said: str = ""
+
+
+@dataclass(frozen=True)
+class Wrapper:
+    """One wrapper of a whole model: its mesh (arguments of `make_mesh`), units and precision."""
+
+    call: ast.Call
+    module: ast.expr
+    mesh: Piece
+    policy: Piece
+    precision: Piece
+    left: tuple[str, ...]
+    """What has no counterpart, in words."""
+
+    @property
+    def is_sharded(self) -> bool:
+        """Are parameters divided, or does each chip have all of them?"""
+        return "fsdp=1" not in self.mesh.code
+
+
+def read(context: Context, call: ast.Call, has_inner: bool) -> Wrapper | None:
+    """The settings of a wrapper; None where the module that is wrapped is not written out. `has_inner`: others wrap parts of the model."""
+    module = syntax.argument(call, "module", 0)
+    if module is None or any(isinstance(argument, ast.Starred) for argument in call.args):
+        return None
+    if not context.refers(call.func, FSDP1, *FSDP2):
+        return Wrapper(call, module, Piece(f"fsdp=1, data={ALL_CHIPS}", said="a copy of the model on every chip"), Piece(", policy=None", said="none"), Piece(said="as it was"), batch_norm())
+    strategy = strategy_of(call)
+    return Wrapper(call, module, mesh_of(context, call, strategy), units_of(context, call, has_inner), precision_of(context, call), left_out(call, strategy))
+
+
+def batch_norm() -> tuple[str, ...]:
+    return ("BatchNorm normalises over the batch of all chips, as SyncBatchNorm",)
+
+
+def strategy_of(call: ast.Call) -> str:
+    given = syntax.argument(call, "sharding_strategy", 2)
+    return ast.unparse(given).rpartition(".")[2] if given is not None else "FULL_SHARD"
+
+
+def mesh_of(context: Context, call: ast.Call, strategy: str) -> Piece:
+    given = syntax.argument(call, "mesh", 1) if context.refers(call.func, *FSDP2) else syntax.argument(call, "device_mesh")
+    copies = copies_of(context, given)
+    if copies is not None:
+        return Piece("data={copies}", {"copies": copies}, f"{ast.unparse(copies)} copies of the model, each over an equal part of the chips")
+    if strategy in HYBRID:
+        return Piece("data=xr.process_count()", {}, "a copy of the model on each host, over its chips")
+    if strategy in WHOLE_STRATEGIES:
+        return Piece(WHOLE_STRATEGIES[strategy], {}, "a copy of the model on every chip")
+    return Piece(said="all chips along fsdp")
+
+
+def copies_of(context: Context, mesh: ast.expr | None) -> ast.expr | None:
+    """Of a device mesh of two dimensions, the first: how many copies it has. A part of a mesh (`mesh["dp"]`) has one."""
+    call = value_of(context, mesh)
+    if not isinstance(call, ast.Call) or not context.refers(call.func, *DEVICE_MESH):
+        return None
+    shape, names = syntax.argument(call, "mesh_shape", 1), syntax.argument(call, "mesh_dim_names")
+    says_tensor_parallel = names is not None and "tp" in ast.unparse(names)
+    is_two = isinstance(shape, (ast.Tuple, ast.List)) and len(shape.elts) == 2
+    return shape.elts[0] if is_two and not says_tensor_parallel else None
+
+
+def value_of(context: Context, node: ast.expr | None) -> ast.expr | None:
+    """What a name was given, where that is one expression; else the node itself."""
+    if not isinstance(node, ast.Name):
+        return node
+    bindings = context.names.bindings(node)
+    return bindings[0].value if len(bindings) == 1 and bindings[0].value is not None else node
+
+
+def units_of(context: Context, call: ast.Call, has_inner: bool) -> Piece:
+    """The policy itself goes on: `policies` makes what it was given one of `fsdp.wrap`."""
+    if context.refers(call.func, *FSDP2):
+        return classes_of(context, call) if has_inner else Piece(", policy=None", said="the model is one unit")
+    given = syntax.argument(call, "auto_wrap_policy", 3)
+    if given is None or constant(given) is None and isinstance(given, ast.Constant):
+        return Piece(said="the repeated blocks") if has_inner else Piece(", policy=None", said="the model is one unit")
+    if is_own_function(context, given):
+        return Piece(said="the repeated blocks, as a policy function of your own is not carried over")
+    return Piece(", policy={policy}", {"policy": given}, f"by {ast.unparse(given)}")
+
+
+def classes_of(context: Context, root: ast.Call) -> Piece:
+    """`for m in model.modules(): if isinstance(m, Block): fully_shard(m)`; other wraps of layers are those of the repeated blocks."""
+    for call in context.calls(*FSDP2):
+        condition = call.parent.parent if isinstance(call.parent, ast.Expr) else None
+        if call is root or not isinstance(condition, ast.If) or not isinstance(condition.test, ast.Call):
+            continue
+        test = condition.test
+        if isinstance(test.func, ast.Name) and test.func.id == "isinstance" and len(test.args) == 2 and call.args and ast.unparse(test.args[0]) == ast.unparse(call.args[0]):
+            return Piece(", policy={classes}", {"classes": test.args[1]}, f"by {ast.unparse(test.args[1])}")
+    return Piece(said="the repeated blocks")
+
+
+def is_own_function(context: Context, policy: ast.expr) -> bool:
+    """`def policy(module, recurse, nonwrapped_numel)` of the program, alone or in a partial: torch calls it with other arguments."""
+    value = value_of(context, policy)
+    function = value.args[0] if isinstance(value, ast.Call) and context.refers(value.func, *PARTIAL) and value.args else policy
+    if not isinstance(function, ast.Name):
+        return isinstance(function, ast.Lambda)
+    return any(isinstance(binding.node, (ast.FunctionDef, ast.Lambda)) for binding in context.names.bindings(function))
+
+
+def precision_of(context: Context, call: ast.Call) -> Piece:
+    name, position = ("mp_policy", None) if context.refers(call.func, *FSDP2) else ("mixed_precision", 5)
+    given = syntax.argument(call, name, position)
+    if given is not None:
+        return Piece(", mixed_precision={precision}", {"precision": given}, "bfloat16, with float32 weights in the optimizer")
+    settings = next((keyword.value for keyword in call.keywords if keyword.arg is None), None)
+    if isinstance(settings, ast.Name) and says_key(context, settings, name):
+        return Piece(f', mixed_precision={{settings}}.get("{name}")', {"settings": settings}, f"what {settings.id} says")
+    return Piece(said="as it was")
+
+
+def says_key(context: Context, settings: ast.Name, key: str) -> bool:
+    """Does the file put `key` into the dict that is spread here?"""
+    stored = (node for node in context.facts.of(ast.Subscript) if constant(node.slice) == key and isinstance(node.ctx, ast.Store))
+    if any(isinstance(node.value, ast.Name) and node.value.id == settings.id for node in stored):
+        return True
+    value = value_of(context, settings)
+    if isinstance(value, ast.Dict):
+        return any(constant(item) == key for item in value.keys if item is not None)
+    return isinstance(value, ast.Call) and any(keyword.arg == key for keyword in value.keywords)
+
+
+def left_out(call: ast.Call, strategy: str) -> tuple[str, ...]:
+    given = {keyword.arg: ast.unparse(keyword.value) for keyword in call.keywords if keyword.arg}
+    found = []
+    if strategy == "SHARD_GRAD_OP" or given.get("reshard_after_forward") == "False":
+        found.append("when parameters are gathered is the compiler's choice")
+    if "True" in given.get("cpu_offload", "") or "Offload" in given.get("offload_policy", ""):
+        found.append("nothing is offloaded to the host")
+    return tuple(found)
