@@ -64,18 +64,23 @@ def losses(families: list[str], work: Path) -> Iterator[str]:
     """The table, each time a family is done. What is measured is kept in `work`, and not measured again."""
     rows = []
     for family in families:
-        for way, options in WAYS.items():
-            if "model" in options.get("mesh", {}) and family.startswith("resnet"):
-                continue  # it has no layers that the rules cut
-            case = {**FAMILIES[family], "steps": STEPS, **options}
-            alone = kept(work, f"alone-{family}-{way}", lambda: sharding.trained(plain_runs(case), devices=1))
-            for devices in DEVICES:
-                sharded = kept(work, f"{family}-{way}-{devices}", lambda: sharding.trained([on(devices, case)], devices=devices))[0]
-                rows.append(row(f"{family}", f"{way}, {devices}", alone, sharded))
+        cases = cases_of(family)
+        alone = kept(work, f"{family}-alone", lambda: sharding.trained([run for case in cases.values() for run in plain_runs(case)], devices=1))
+        each = len(alone) // len(cases)
+        for devices in DEVICES:
+            seen = kept(work, f"{family}-{devices}", lambda: sharding.trained([on(devices, case) for case in cases.values()], devices=devices))
+            for number, (way, sharded) in enumerate(zip(cases, seen)):
+                rows.append(row(family, f"{way}, {devices}", alone[each * number:each * (number + 1)], sharded))
                 print(rows[-1], flush=True)
         yield results_doc.table(
             ("family", "how, devices", "largest relative difference", "the plain model's own", "verdict", "losses", "parameters changed", "bytes of the model", "bytes of each device", "planned"), rows,
         )
+
+
+def cases_of(family: str) -> dict[str, dict]:
+    """By way. A ResNet has no layers that the rules of tensor parallelism cut."""
+    ways = {way: options for way, options in WAYS.items() if not family.startswith("resnet") or "model" not in options.get("mesh", {})}
+    return {way: {**FAMILIES[family], "steps": STEPS, **options} for way, options in ways.items()}
 
 
 def kept(work: Path, name: str, measure: Callable[[], list]) -> list:

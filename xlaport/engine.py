@@ -18,6 +18,7 @@ from xlaport.findings import Danger, Effect, Finding, Grade, Location, Severity
 from xlaport.ruleset import load, match
 from xlaport.ruleset.api import Context
 from xlaport.ruleset.schema import Rule
+from xlaport.ruleset.sharding.plans import Plan, plans
 from xlaport.source import Broken, SourceFile, is_python, lines_of
 
 MAX_PASSES = 10
@@ -171,6 +172,22 @@ def steps_of(project: Project, path: Path, settings: Settings) -> list[Finding]:
     except Unparsable:
         return []  # the run has said so
     return [f.located(source) for f in found if COSTS.intersection(f.effects) and not silenced.silence(f.code, f.location.line, f.location.line)]
+
+
+def distributed_plans(project: Project, settings: Settings) -> list[Plan]:
+    """What the distributed setup of each program is to become. Asked before `migrate`, which edits the sources."""
+    with collector_paused():
+        return [plan for path in sorted(project.sources) if is_python(path) for plan in plans_of(project, path, settings)]
+
+
+def plans_of(project: Project, path: Path, settings: Settings) -> list[Plan]:
+    source = project.sources[path]
+    if settings.target != "torch_xla" or not is_worth_parsing(source) or suppress.read(source.text).skip_file:
+        return []
+    try:
+        return list(plans(contexts(project, path, settings)(None)))
+    except Unparsable:
+        return []  # the run will say so
 
 
 def is_worth_parsing(source: SourceFile, rules: match.Index | None = None) -> bool:

@@ -11,7 +11,8 @@ from xlaport.ruleset.api import Context, EnsureImport, syntax
 MODULES = ("torch.cuda", "torch.backends.cudnn", "torch.backends.cuda", "nvtx", "torch_xla.amp")
 WRAPPERS = (
     "torch.nn.parallel.DistributedDataParallel", "torch.nn.parallel.DataParallel", "torch.nn.DataParallel", "torch.nn.SyncBatchNorm",
-    "torch.amp.GradScaler",
+    "torch.amp.GradScaler", "torch.distributed.fsdp", "torch.distributed._composable.fsdp", "torch.distributed.device_mesh",
+    "torch.distributed.checkpoint.state_dict",
 )
 """Not of CUDA: removed only from a file that this run has edited, so that what was unused before stays."""
 

@@ -57,6 +57,7 @@ def run(options: argparse.Namespace) -> int:
     selection = Selection(settings, grades(options))
     project = Project(tree.root, sources)
     python = [path for path in sources if is_python(path)]
+    plans = tuple(engine.distributed_plans(project, settings)) if options.report else ()
     with terminal.progress(len(python)) as advance:
         changes = engine.migrate(project, selection, advance)
     changes = projectfiles.complete(changes, sources, selection)
@@ -64,7 +65,7 @@ def run(options: argparse.Namespace) -> int:
     failed = write(options, tree, changes) if not (options.diff or options.check) else {}
     outcomes = with_failures(outcomes, failed)
     target = settings.profile
-    report = Report(tuple(outcomes), target.name, target.versions, target.requirements, notes=notes(outcomes, sources, copied=bool(options.out)) + suited(sources, target))
+    report = Report(tuple(outcomes), target.name, target.versions, target.requirements, plans=plans, notes=notes(outcomes, sources, copied=bool(options.out)) + suited(sources, target))
     if options.report:
         write_report(options.report, report, project, settings)
     return show(options, report, changes)

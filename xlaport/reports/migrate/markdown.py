@@ -38,7 +38,7 @@ DANGERS = {
 def render(report: Report) -> str:
     """The whole report as GitHub Markdown."""
     parts = [
-        head(report), *changed(report), *left(report), *waiting(report), *steps(report), *apis(report), *requirements(report),
+        head(report), *plans(report), *changed(report), *left(report), *waiting(report), *steps(report), *apis(report), *requirements(report),
         *kept_names(report), *unread(report),
     ]
     return "\n".join(parts).rstrip() + "\n"
@@ -54,6 +54,24 @@ def head(report: Report) -> str:
     lines += [f"- {counts[grade]} {text}" for grade, text in GRADES.items() if counts[grade]]
     lines += [f"- note: {note}" for note in report.notes]
     return "\n".join([*lines, ""])
+
+
+# -- the plan
+
+
+def plans(report: Report) -> Iterator[str]:
+    if not report.plans:
+        return
+    yield "## Distributed plan\n"
+    for plan in report.plans:
+        yield f"`{plan.place}`\n"
+        yield "| what | in the source | in the port |\n|-|-|-|"
+        yield "\n".join(f"| {row.what} | {source(row.source)} | {cell(row.port)} |" for row in plan.rows) + "\n"
+
+
+def source(text: str) -> str:
+    """Source as code in a cell, words as they are."""
+    return code_span(cell(text)) if re.search(r"[.(=_]", text) else cell(text)
 
 
 # -- what changed

@@ -9,6 +9,7 @@ from enum import Enum
 from functools import cached_property
 
 from xlaport.findings import DANGER_ORDER, Finding, Grade
+from xlaport.ruleset.sharding.plans import Plan
 
 
 class Status(str, Enum):
@@ -60,6 +61,9 @@ class Report:
     apis: tuple[ApiUse, ...] = ()
     steps: tuple[Finding, ...] = ()
     """What happens in the steps of the port: where it waits for the device, compiles again or runs on the host."""
+
+    plans: tuple[Plan, ...] = ()
+    """What the distributed setup of each program became."""
 
     notes: tuple[str, ...] = ()
 

@@ -19,6 +19,7 @@ WRAP = "torch.distributed.fsdp.wrap."
 PARTIAL = ("functools.partial",)
 LOW = ("torch.bfloat16", "torch.float16", "torch.half")
 
+WHOLE = "the model is one unit"
 ALL_CHIPS = "xr.global_runtime_device_count()"
 WHOLE_STRATEGIES = {"NO_SHARD": f"fsdp=1, data={ALL_CHIPS}"}
 HYBRID = ("HYBRID_SHARD", "_HYBRID_SHARD_ZERO2")
@@ -57,13 +58,13 @@ def read(context: Context, call: ast.Call, has_inner: bool) -> Wrapper | None:
     if module is None or any(isinstance(argument, ast.Starred) for argument in call.args):
         return None
     if not context.refers(call.func, FSDP1, *FSDP2):
-        return Wrapper(call, module, Piece(f"fsdp=1, data={ALL_CHIPS}", said="a copy of the model on every chip"), Piece(", policy=None", said="none"), Piece(said="as it was"), batch_norm())
+        return Wrapper(call, module, Piece(f"fsdp=1, data={ALL_CHIPS}", said="a copy of the model on every chip"), Piece(", policy=None", said=WHOLE), Piece(said="as it was"), batch_norm())
     strategy = strategy_of(call)
     return Wrapper(call, module, mesh_of(context, call, strategy), units_of(context, call, has_inner), precision_of(context, call), left_out(call, strategy))
 
 
 def batch_norm() -> tuple[str, ...]:
-    return ("BatchNorm normalises over the batch of all chips, as SyncBatchNorm",)
+    return ("BatchNorm, where there is one, normalises over the batch of all chips",)
 
 
 def strategy_of(call: ast.Call) -> str:
@@ -105,13 +106,27 @@ def value_of(context: Context, node: ast.expr | None) -> ast.expr | None:
 def units_of(context: Context, call: ast.Call, has_inner: bool) -> Piece:
     """The policy itself goes on: `policies` makes what it was given one of `fsdp.wrap`."""
     if context.refers(call.func, *FSDP2):
-        return classes_of(context, call) if has_inner else Piece(", policy=None", said="the model is one unit")
+        return classes_of(context, call) if has_inner else Piece(", policy=None", said=WHOLE)
     given = syntax.argument(call, "auto_wrap_policy", 3)
     if given is None or constant(given) is None and isinstance(given, ast.Constant):
-        return Piece(said="the repeated blocks") if has_inner else Piece(", policy=None", said="the model is one unit")
+        return Piece(said="the repeated blocks") if has_inner else Piece(", policy=None", said=WHOLE)
     if is_own_function(context, given):
         return Piece(said="the repeated blocks, as a policy function of your own is not carried over")
-    return Piece(", policy={policy}", {"policy": given}, f"by {ast.unparse(given)}")
+    return Piece(", policy={policy}", {"policy": given}, named(context, given))
+
+
+def named(context: Context, policy: ast.expr) -> str:
+    """The classes or the size that a policy is made of."""
+    made = value_of(context, policy)
+    if isinstance(made, ast.Call):
+        values = [keyword.value for keyword in made.keywords] or made.args[-1:]
+        return "by " + ", ".join(name for value in values for name in names_in(value))
+    return f"by {ast.unparse(policy)}"
+
+
+def names_in(value: ast.expr) -> list[str]:
+    parts = value.elts if isinstance(value, (ast.Set, ast.Tuple, ast.List)) else [value]
+    return [ast.unparse(part) for part in parts]
 
 
 def classes_of(context: Context, root: ast.Call) -> Piece:

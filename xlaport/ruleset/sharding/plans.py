@@ -1,0 +1,82 @@
+"""What the distributed setup of a program becomes, as a table for the report: wrapper, mesh, units, precision, clipping, checkpoints, batch."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from xlaport.ruleset.api import Context, Mode, syntax
+from xlaport.ruleset.sharding.settings import DATA_PARALLEL, DDP, FSDP1, FSDP2, Wrapper, read, value_of
+
+CLIP = ("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_")
+SHARDED_CHECKPOINT = re.compile(r"\bSHARDED_STATE_DICT\b|\bdcp\.(?:async_)?save\b|distributed\.checkpoint as|from torch\.distributed import checkpoint")
+SAVED = re.compile(r"\btorch\.save\(")
+RATE_BY_RANKS = re.compile(r"\blr\b[^\n]*\*[^\n]*world_size|world_size[^\n]*\*[^\n]*\blr\b")
+
+
+@dataclass(frozen=True)
+class Row:
+    what: str
+    source: str
+    port: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Of one wrapper of a whole model, `place` its file and line."""
+
+    place: str
+    rows: tuple[Row, ...]
+
+
+def plans(context: Context) -> Iterator[Plan]:
+    """Those of one file of a program that is to be ported."""
+    if context.mode not in (Mode.SPMD, Mode.MP):
+        return
+    calls = [call for call in context.calls(FSDP1, *FSDP2, *DDP, DATA_PARALLEL) if not syntax.is_dead(call)]
+    whole = {syntax.enclosing_scope(call): call for call in calls if next(syntax.enclosing_loops(call), None) is None}
+    for call in whole.values():
+        wrapper = read(context, call, has_inner=len(calls) > len(whole))
+        if wrapper is not None and (context.settings.runtime_library or not context.refers(call.func, DATA_PARALLEL)):
+            yield Plan(f"{context.module.source.name}:{call.lineno}", tuple(rows(context, wrapper)))
+
+
+def rows(context: Context, wrapper: Wrapper) -> Iterator[Row]:
+    name = ast.unparse(wrapper.call.func)
+    given = {keyword.arg: " ".join(ast.unparse(keyword.value).split()) for keyword in wrapper.call.keywords if keyword.arg}
+    if context.mode is Mode.MP:
+        yield Row("wrapper", name, "one process a chip; xm.optimizer_step averages the gradients")
+        yield Row("batch", "of each process", "of each process; the job's is that times the chips")
+    else:
+        by_library = context.settings.runtime_library
+        yield Row("wrapper", name, "one process a host; " + ("fsdp.wrap" if by_library else "parameters and batches marked" if wrapper.is_sharded else "batches marked"))
+        yield Row("mesh", given.get("sharding_strategy") or given.get("mesh") or given.get("device_mesh") or "all GPUs", wrapper.mesh.said if by_library or not wrapper.is_sharded else "all chips along fsdp")
+        policy = value_of(context, syntax.argument(wrapper.call, "auto_wrap_policy"))
+        yield Row("units", policy is not None and " ".join(ast.unparse(policy).split()) or ("the modules that are wrapped" if wrapper.is_sharded else "the model"), wrapper.policy.said if by_library else "the compiler gathers each parameter where it is used")
+        low = given.get("mixed_precision") or given.get("mp_policy") or ("as the settings say" if wrapper.precision.holes else "none")
+        yield Row("precision", low, wrapper.precision.said if by_library or not wrapper.precision.holes else 'float32; torch.autocast("xla") is for you to add')
+        yield Row("batch", "of each process", "of all chips: multiply a loader's batch size by the ranks there were")
+    yield from clipping(context, wrapper)
+    yield from checkpoints(context)
+    if context.project.program_mentions(context.module.source.path, RATE_BY_RANKS):
+        yield Row("learning rate", "scaled by the number of ranks", "scaled by that of chips" if context.mode is Mode.MP else "scaled by that of hosts: multiply by the chips, as the batch grows with them")
+    for left in wrapper.left if context.mode is Mode.SPMD else ():
+        yield Row("besides", "", left)
+
+
+def clipping(context: Context, wrapper: Wrapper) -> Iterator[Row]:
+    by_method = [call for call in context.calls_of_method("clip_grad_norm_") if not context.names.qualified(call.func)]
+    if by_method:
+        yield Row("clipping", ast.unparse(by_method[0]), "fsdp.clip_grad_norm_: the norm of all gradients" if context.settings.runtime_library else "torch.nn.utils.clip_grad_norm_: a gradient stands for all its parts")
+    elif any(context.calls(*CLIP)):
+        yield Row("clipping", "torch.nn.utils", "after xm.reduce_gradients, before the step" if context.mode is Mode.MP else "as it was: a gradient stands for all its parts")
+
+
+def checkpoints(context: Context) -> Iterator[Row]:
+    path = context.module.source.path
+    if context.project.program_mentions(path, SHARDED_CHECKPOINT):
+        yield Row("checkpoint", "shards", "for you: fsdp.save and fsdp.load of xlaport.runtime, or SPMDSavePlanner")
+    if context.project.program_mentions(path, SAVED):
+        yield Row("checkpoint", "torch.save", "xm.save: one file of whole values, that loads anywhere")
