@@ -145,6 +145,17 @@ def test_it_is_for_sharded_programs(here, capsys, others):
     assert "the runtime library is for sharded programs" in capsys.readouterr().err
 
 
+def test_a_sharded_program_is_started_plainly(here):
+    """With replicas torchrun stays: it may start a process a chip."""
+    script = "srun torchrun --standalone \\\n  --nproc_per_node=4 src/train.py --steps 3\npython -m torch.distributed.launch --nproc_per_node 4 src/train.py\n"
+    (here / "src").mkdir()
+    for text, wanted in ((FSDP1, "srun python src/train.py --steps 3\npython src/train.py\n"), (DDP, script)):
+        (here / "src" / "train.py").write_text(text)
+        (here / "run.sh").write_text(script)
+        assert cli.main(["migrate", "."]) == 0
+        assert (here / "run.sh").read_text() == wanted
+
+
 def test_setting_of_a_project(here):
     (here / "train.py").write_text(DDP)
     (here / "pyproject.toml").write_text("[tool.xlaport]\nruntime-library = true\n")

@@ -36,7 +36,7 @@ def asked_in_worker(context: Context, count: workers.Carried):
     lines = [f"{name} = {{{'global' if workers.ALL_RANKS.search(name) else 'host'}_device_count}}" for name in count.counts]
     lines += [code for statement in count.repeated if count.counts and (code := count.start.in_worker(statement))]
     if not count.unsure:
-        ops += [op for gate in count.gates for op in context.unwrap(gate)]
+        ops += [op for gate, branch in count.gates for op in context.unwrap(gate, branch)]
     group = workers.joining(worker, context.module)
     totals = [name for name in count.totals if is_read(context, name, count.start)]
     if group is None:

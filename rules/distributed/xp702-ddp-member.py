@@ -5,7 +5,8 @@ import re
 
 from xlaport.ruleset.api import Context, Kind, Mode, syntax
 
-MEMBERS = frozenset({"module", "no_sync", "require_backward_grad_sync"})
+HOOKS = frozenset({"register_comm_hook", "_register_fused_optim", "_set_static_graph"})
+MEMBERS = frozenset({"module", "no_sync", "require_backward_grad_sync"}) | HOOKS
 DATA_PARALLEL = re.compile(r"\bDataParallel\(")
 
 
@@ -19,6 +20,10 @@ def check(context: Context):
             yield from unwrapped(context, node)
         elif node.attr == "no_sync" and isinstance(node.parent, ast.Call) and node.parent.func is node:
             yield context.finding(node.parent, "gradients are reduced at the step only", context.replace(node.parent, "contextlib.nullcontext()"))
+        elif node.attr == "no_sync" and isinstance(node.ctx, ast.Load) and is_wrapped(context, node):
+            yield context.finding(node, "gradients are reduced at the step only", context.replace(node, "contextlib.nullcontext"))
+        elif node.attr in HOOKS and isinstance(node.parent, ast.Call) and isinstance(node.parent.parent, ast.Expr):
+            yield context.finding(node.parent, "gradients travel as they are: XLA has no hooks on its reduction", context.remove(node.parent.parent))
         elif node.attr == "require_backward_grad_sync" and isinstance(node.parent, ast.Assign):
             yield context.finding(node, "gradients are reduced at the step only", context.remove(node.parent))
 

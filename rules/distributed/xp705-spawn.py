@@ -1,4 +1,4 @@
-"""`mp.spawn(worker, nprocs=n, args=...)`."""
+"""`mp.spawn(worker, nprocs=n, args=...)`, and processes that a loop starts one by one."""
 
 import ast
 
@@ -8,12 +8,47 @@ from xlaport.ruleset.api import Context, Mode, syntax
 def check(context: Context):
     if not context.on_device:
         return
-    for call in context.calls("torch.multiprocessing.spawn"):
+    for call in context.calls("torch.multiprocessing.spawn", "torch.multiprocessing.start_processes"):
         if syntax.is_dead(call) or not (call.args or any(k.arg == "fn" for k in call.keywords)):
             continue
         if context.mode is Mode.KEEP:
             continue
         yield context.finding(call, ops=launched(context, call))
+    yield from started_one_by_one(context)
+
+
+PROCESSES = ("torch.multiprocessing.Process", "multiprocessing.Process")
+STARTED = frozenset({"start", "append"})
+
+
+def started_one_by_one(context: Context):
+    """`for rank in range(n): p = mp.Process(target=worker, args=(rank, ...)); p.start()` in a program with replicas."""
+    if context.mode not in (Mode.MP, Mode.SPMD):
+        return
+    for call in context.calls(*PROCESSES):
+        loop, given = syntax.enclosing(call, ast.For), syntax.argument(call, "args", 3)
+        target = syntax.argument(call, "target", 1)
+        is_ranked = loop is not None and isinstance(given, ast.Tuple) and given.elts and ast.unparse(given.elts[0]) == ast.unparse(loop.target)
+        if is_ranked and target is not None and not syntax.is_dead(call):
+            yield context.finding(call, ops=in_place_of_loop(context, loop, target, given.elts[1:]) if only_starts(loop, call) else None)
+
+
+def only_starts(loop: ast.For, call: ast.Call) -> bool:
+    """Nothing in the loop but the process: made, started, kept in a list."""
+    others = [statement for statement in loop.body if statement is not syntax.statement_of(call)]
+    return not loop.orelse and all(
+        isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call) and isinstance(statement.value.func, ast.Attribute) and statement.value.func.attr in STARTED
+        for statement in others
+    )
+
+
+def in_place_of_loop(context: Context, loop: ast.For, target: ast.expr, rest: list[ast.expr]):
+    holes = {"worker": target, **{f"argument{index}": value for index, value in enumerate(rest)}}
+    names = [f"{{argument{index}}}" for index in range(len(rest))]
+    if context.mode is Mode.SPMD:
+        return context.replace_statement(loop, "{worker}(" + ", ".join(["0", *names]) + ")", **holes)
+    tail = f", args=({', '.join(names)}{',' if len(names) == 1 else ''})" if names else ""
+    return context.replace_statement(loop, "torch_xla.launch({worker}" + tail + ")", **holes)
 
 
 def launched(context: Context, call: ast.Call):

@@ -14,7 +14,7 @@ def check(context: Context):
         if not context.refers(node, AVERAGE) or syntax.is_dead(node):
             continue
         call = next((parent for parent in syntax.ancestors(node) if isinstance(parent, ast.Call)), None)
-        is_statement = call is not None and isinstance(call.parent, ast.Expr) and call.args
+        is_statement = call is not None and isinstance(call.parent, (ast.Expr, ast.Assign)) and call.args  # asynchronous work is done when it is given back
         if is_statement and context.refers(call.func, "torch.distributed.all_reduce"):
             yield context.finding(node, ops=summed(context, node, call))
         else:

@@ -27,9 +27,9 @@ def carried(context: Context, call: ast.Call):
     elif context.refers(call.func, collectives.DIST + "broadcast_object_list"):
         target = value = syntax.argument(call, "object_list", 0)
         source = syntax.argument(call, "src", 1)
-        if not isinstance(source, ast.Constant) or not isinstance(source.value, int):
+        if source is not None and (not isinstance(source, ast.Constant) or not isinstance(source.value, int)):
             return None
-        template = '{target}[:] = xm.mesh_reduce("broadcast_object_list", {value}, lambda lists: lists[%d])' % source.value
+        template = '{target}[:] = xm.mesh_reduce("broadcast_object_list", {value}, lambda lists: lists[%d])' % (source.value if source else 0)
     else:
         return None
     if not isinstance(target, ast.Name) or value is None:

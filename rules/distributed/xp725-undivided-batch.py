@@ -30,8 +30,8 @@ def check(context: Context):
         yield context.finding(loader, ops=context.replace(loader, LIBRARY_LOADER, loader=loader))
     found = list(batches.found(context))
     for batch in found:
-        loop = next(syntax.enclosing_loops(batch.statement), None)
-        if loop not in loaders and not gives_divided(context, loop):
+        loops = list(syntax.enclosing_loops(batch.statement))
+        if not any(loop in loaders or gives_divided(context, loop) for loop in loops):
             yield context.finding(batch.statement, ops=context.insert(batch.statement, "after", mark_of(context, batch)))
     if not found and not loaders and not DIVIDED.search(context.module.source.text):
         for step in context.training.steps:
@@ -59,9 +59,9 @@ def gives_divided(context: Context, loop: ast.AST | None) -> bool:
 
 def mark_of(context: Context, batch: batches.Batch) -> str:
     if context.settings.runtime_library:
-        return LIBRARY_MARK.replace("{batch}", batch.target.id)
+        return LIBRARY_MARK.replace("{batch}", context.text(batch.target))
     path = context.module.source.path
     is_copied = context.project.program_mentions(path, COPIES) or context.project.program_mentions(path, DDP) and not context.project.program_mentions(path, FSDP)
     template = MARK_NEST if batch.is_nest else MARK
-    return template.replace("{batch}", batch.target.id).replace("{axis}", "data" if is_copied else "fsdp")
+    return template.replace("{batch}", context.text(batch.target)).replace("{axis}", "data" if is_copied else "fsdp")
 

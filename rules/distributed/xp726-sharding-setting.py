@@ -9,6 +9,7 @@ from xlaport.ruleset.sharding.settings import LOW, PARTIAL, PRECISIONS, WRAP
 CLASSES = (WRAP + "transformer_auto_wrap_policy", "transformer_layer_cls")
 SIZE = (WRAP + "size_based_auto_wrap_policy", "min_num_params")
 CUSTOM = (WRAP + "lambda_auto_wrap_policy", "lambda_fn")
+APPLIED = "torch.distributed.algorithms._checkpoint.checkpoint_wrapper.apply_activation_checkpointing"
 SMALLEST = 100_000_000
 """Parameters of a unit that torch's size_based_auto_wrap_policy takes where none is given."""
 
@@ -19,6 +20,9 @@ def check(context: Context):
     for call in context.calls(*PRECISIONS):
         if not syntax.is_dead(call):
             yield precision(context, call)
+    for call in context.calls(APPLIED):
+        if not syntax.is_dead(call):
+            yield context.finding(call, "units are computed again by xlaport.runtime", recomputed(context, call))
     for call in context.calls(*PARTIAL):
         if call.args and not syntax.is_dead(call):
             yield from partial(context, call)
@@ -29,6 +33,16 @@ def check(context: Context):
     for keyword in context.facts.of(ast.keyword):
         if keyword.arg == "auto_wrap_policy" and context.refers(keyword.value, SIZE[0]) and not syntax.is_dead(keyword.value):
             yield context.finding(keyword.value, ops=context.replace(keyword.value, f"{SMALLEST:_}"))
+
+
+def recomputed(context: Context, call: ast.Call):
+    """`apply_activation_checkpointing(model, check_fn=f)`; the wrapper it is given as well has no part in it."""
+    model, check = syntax.argument(call, "model", 0), syntax.argument(call, "check_fn", 2)
+    if model is None:
+        return None
+    if check is None:
+        return context.replace(call, "fsdp.recompute({model})", model=model)
+    return context.replace(call, "fsdp.recompute({model}, lambda name, module: {check}(module))", model=model, check=check)
 
 
 def precision(context: Context, call: ast.Call):

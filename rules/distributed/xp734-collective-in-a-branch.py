@@ -1,6 +1,7 @@
 """Collectives below a condition that differs between processes."""
 
 import ast
+from collections.abc import Iterator
 
 from xlaport.analysis import collectives
 from xlaport.analysis.facts import FUNCTIONS, ancestors, enclosing_function
@@ -15,30 +16,51 @@ def check(context: Context):
     if not context.on_device or not has_several:
         return
     reduced = reductions(context)
-    for call in context.calls(*collectives.TOGETHER):
-        if syntax.is_dead(call) or syntax.argument(call, "group") is not None:
-            continue
-        for branch in branches(call):
-            why = differs(context, branch.test, reduced)
-            if why:
-                yield context.finding(call, f"not every process comes here, as {why}: the others wait for ever")
-                break
+    direct = [call for call in context.calls(*collectives.TOGETHER) if not syntax.is_dead(call) and syntax.argument(call, "group") is None]
+    through = calls_of_holders(context, direct, reduced)
+    for call in sorted([*direct, *through], key=lambda call: (call.lineno, call.col_offset)):
+        why = next((why for test in conditions(call) if (why := differs(context, test, reduced))), "")
+        if why:
+            what = f", with the collective in {through[call]}" if call in through else ""
+            yield context.finding(call, f"not every process comes here{what}, as {why}: the others wait for ever")
+
+
+def calls_of_holders(context: Context, direct: list[ast.Call], reduced: list[ast.Call]) -> dict[ast.Call, str]:
+    """Calls of functions of this file that hold a collective which whoever calls them makes; and the function's name."""
+    holders = {
+        function for call in direct
+        if isinstance(function := enclosing_function(call), FUNCTIONS) and not any(differs(context, test, reduced) for test in conditions(call))
+    }
+    named: dict[str, list[ast.AST]] = {}
+    for node in context.facts.of(*FUNCTIONS):
+        named.setdefault(node.name, []).append(node)
+    found = {}
+    for function in holders:
+        for call in context.values.calls_by_last_name.get(function.name, ()):
+            is_ours = len(named[function.name]) == 1 and not context.names.qualified(call.func) and enclosing_function(call) is not function
+            if is_ours and not syntax.is_dead(call):
+                found[call] = function.name
+    return found
 
 
 def communicates(context: Context) -> bool:
     return bool(collectives.calls_of(context.module, *collectives.TENSORS))
 
 
-def branches(call: ast.Call) -> list[ast.If]:
-    """The `if`s of its function of which the call is in a body."""
-    found, child = [], call
+def conditions(call: ast.Call) -> Iterator[ast.expr]:
+    """The tests of its function that decide whether a call is made: `if`s around it, and those before it that leave the function or the iteration."""
+    child: ast.AST = call
     for parent in ancestors(call):
+        if isinstance(child, ast.stmt):
+            block = syntax.block_of(child)
+            for earlier in block[: block.index(child)]:
+                if isinstance(earlier, ast.If) and not earlier.orelse and isinstance(earlier.body[-1], (ast.Return, ast.Continue)):
+                    yield earlier.test
         if isinstance(parent, (*FUNCTIONS, ast.Lambda)):
-            break
+            return
         if isinstance(parent, ast.If) and child is not parent.test:
-            found.append(parent)
+            yield parent.test
         child = parent
-    return found
 
 
 def differs(context: Context, test: ast.expr, reduced: list[ast.Call]) -> str:

@@ -268,8 +268,8 @@ class Written:
             return bool(kind & WHOLE) and not kind & Kind.TENSOR
         if isinstance(node, ast.Name):
             sources = [pair for pair in self._sources(node) if isinstance(pair[1], (ast.Dict, ast.Call, ast.List, ast.Tuple))]
-            if any(owner.whole_objects(value, depth + 1) for owner, value in sources):
-                return True
+            if sources:
+                return any(owner.whole_objects(value, depth + 1) for owner, value in sources)
         may_be = kind in (Kind.UNKNOWN, Kind.STATE) and isinstance(node, (ast.Name, ast.Attribute))
         return may_be and bool(guess_by_name(last_name(node)) & WHOLE)
 

@@ -144,6 +144,8 @@ class Training:
                 trained_at_all = any(contains(scope, call) for call in self.backward_calls)
                 if trained_at_all and not covered and not trained_here:
                     return True
+                if trained_here and not covered and any(contains_in(other, call) for call in self.backward_calls):
+                    return True  # micro-batches: the other branch computes gradients and does not step
                 if trained_here and self._other_step_outside(parent, same) and not leaves_iteration(step.call):
                     return True
             child = parent

@@ -6,13 +6,14 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Literal
 
 from xlaport.analysis.devices import COUNTS, truth
 from xlaport.analysis.facts import FUNCTIONS, FunctionNode, ancestors, enclosing_scope, own_nodes, statement_of
 from xlaport.analysis.project import Module
 from xlaport.analysis.values import Kind, constant, guess_by_name, last_name
 
-STARTERS = frozenset({"torch.multiprocessing.spawn", "torch_xla.launch"})
+STARTERS = frozenset({"torch.multiprocessing.spawn", "torch.multiprocessing.start_processes", "torch_xla.launch"})
 SAYING = frozenset({"print", "info", "warning", "warn", "debug", "log"})
 ALL_RANKS = re.compile(r"world|replicas")
 
@@ -57,14 +58,14 @@ class Carried:
 
     `counts` and `totals` are the worker's names for it and for the number of all ranks; `repeated` are statements
     that divide or multiply by it, which the worker has to run itself; `gates` start workers only where there
-    are several devices; `unsure` is what cannot be followed.
+    are several devices, in the branch named; `unsure` is what cannot be followed.
     """
 
     start: Start | None
     counts: list[str] = field(default_factory=list)
     totals: list[str] = field(default_factory=list)
     repeated: list[ast.Assign] = field(default_factory=list)
-    gates: list[ast.If] = field(default_factory=list)
+    gates: list[tuple[ast.If, Literal["body", "orelse"]]] = field(default_factory=list)
     unsure: list[ast.expr] = field(default_factory=list)
 
 
@@ -171,8 +172,11 @@ def sort_use(use: ast.expr, found: Carried, scope: ast.AST, module: Module) -> N
     if any(parent is start.call or is_call_of(parent, start.worker) for parent in ancestors(use)) or is_said(use):
         return
     if isinstance(use.parent, ast.Compare) and isinstance(statement, (ast.If, ast.Assert)):
-        if isinstance(statement, ast.If) and is_gate(statement, use.parent, start):
-            found.gates.append(statement)
+        branch = gated(statement, use.parent, start) if isinstance(statement, ast.If) else None
+        if branch is not None:
+            found.gates.append((statement, branch))
+        elif any(parent is statement for parent in ancestors(start.call)):
+            found.unsure.append(use)
         return
     target = ast.unparse(statement.targets[0]) if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else ""
     if target and ALL_RANKS.search(target.rpartition(".")[2]):
@@ -192,12 +196,17 @@ def is_call_of(node: ast.AST, function: FunctionNode) -> bool:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == function.name
 
 
-def is_gate(statement: ast.If, test: ast.Compare, start: Start) -> bool:
-    """`if ngpus > 1:` around the start."""
-    more = isinstance(test.ops[0], ast.Gt) and constant(test.comparators[0]) == 1
-    return more and statement.test is test and any(parent is statement for parent in ancestors(start.call)) and not any(
-        node is start.call for other in statement.orelse for node in ast.walk(other)
-    )
+MORE = {(ast.Gt, 1), (ast.GtE, 2), (ast.NotEq, 1)}
+FEWER = {(ast.Eq, 1), (ast.LtE, 1), (ast.Lt, 2)}
+
+
+def gated(statement: ast.If, test: ast.Compare, start: Start) -> Literal["body", "orelse"] | None:
+    """The branch of `if ngpus > 1:` (or `if ngpus == 1: ... else:`) that starts the workers; None for another condition."""
+    how = (type(test.ops[0]), constant(test.comparators[0]))
+    if statement.test is not test or how not in MORE | FEWER:
+        return None
+    branch = "body" if how in MORE else "orelse"
+    return branch if any(node is start.call for part in getattr(statement, branch) for node in ast.walk(part)) else None
 
 
 def is_neutral(statement: ast.Assign, use: ast.expr) -> bool:

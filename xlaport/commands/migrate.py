@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> int:
     plans = tuple(engine.distributed_plans(project, settings)) if options.report else ()
     with terminal.progress(len(python)) as advance:
         changes = engine.migrate(project, selection, advance)
-    changes = projectfiles.complete(changes, sources, selection)
+    changes = projectfiles.complete(changes, sources, selection, started_plainly(project, python))
     outcomes = sorted([*unread, *(outcome(change) for change in changes.values())], key=lambda item: item.name)
     failed = write(options, tree, changes) if not (options.diff or options.check) else {}
     outcomes = with_failures(outcomes, failed)
@@ -69,6 +69,15 @@ def run(options: argparse.Namespace) -> int:
     if options.report:
         write_report(options.report, report, project, settings)
     return show(options, report, changes)
+
+
+SHARDED = re.compile(r"\buse_spmd\(\)")
+WHY_PLAIN = "a sharded program is started once on each host: one process drives all its chips"
+
+
+def started_plainly(project: Project, python: Iterable[Path]) -> dict[str, str]:
+    """Files of the port, by name, that no launcher starts once for each chip, and why."""
+    return {project.sources[path].name: WHY_PLAIN for path in python if project.program_mentions(path, SHARDED)}
 
 
 def refuse_unwritable(report: Path, out: Path | None) -> None:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 from xlaport import notebook
 from xlaport.engine import RESTLESS, FileChange, Selection, guarded, moved_to_original
@@ -31,6 +32,7 @@ WORTH_READING = re.compile(
     re.IGNORECASE,
 )
 
+NOTHING: Mapping[str, str] = MappingProxyType({})
 Checker = Callable[[View], Iterator[Finding]]
 
 REQUIREMENTS = re.compile(r"(?:.*[-_.])?(?:requirements?|constraints?|reqs)(?:[-_.].*)?\.(?:txt|in|pip)$", re.IGNORECASE)
@@ -90,21 +92,23 @@ def checker_for(path: Path) -> Checker | None:
     return None
 
 
-def complete(changes: Mapping[Path, FileChange], sources: Mapping[Path, SourceFile], selection: Selection) -> dict[Path, FileChange]:
-    """The changes of a project's Python files, and those of its other files."""
+def complete(
+    changes: Mapping[Path, FileChange], sources: Mapping[Path, SourceFile], selection: Selection, started: Mapping[str, str] = NOTHING
+) -> dict[Path, FileChange]:
+    """The changes of a project's Python files, and those of its other files. `started`: see `View`."""
     foreign = of_other_frameworks(sources)
     done = {path: with_requirements(change, selection) for path, change in changes.items()}
     for path, source in sources.items():
         if path not in done:
-            done[path] = FileChange(source, source) if path in foreign else migrate(source, selection)
+            done[path] = FileChange(source, source) if path in foreign else migrate(source, selection, started)
     return done
 
 
-def migrate(source: SourceFile, selection: Selection) -> FileChange:
+def migrate(source: SourceFile, selection: Selection, started: Mapping[str, str] = NOTHING) -> FileChange:
     """Apply the selected edits to one file in memory, until nothing changes."""
     change = FileChange(source, source)
     for _ in range(MAX_PASSES):
-        found = findings_in(change.after, selection)
+        found = findings_in(change.after, selection, started)
         done = chosen(found, selection)
         change = replace(change, remaining=tuple(f for f in found if f not in done))
         if not done:
@@ -112,7 +116,7 @@ def migrate(source: SourceFile, selection: Selection) -> FileChange:
         text = spliced(change.after.text, [op for finding in done for op in finding.fix.ops])
         moved = moved_to_original(change.before.text, change.after.text, done)
         change = replace(change, after=change.after.with_text(text), applied=change.applied + moved)
-    return FileChange(source, source, remaining=tuple(findings_in(source, selection)), refused=RESTLESS)
+    return FileChange(source, source, remaining=tuple(findings_in(source, selection, started)), refused=RESTLESS)
 
 
 def with_requirements(change: FileChange, selection: Selection) -> FileChange:
@@ -145,7 +149,7 @@ def chosen(found: list[Finding], selection: Selection) -> tuple[Finding, ...]:
     return tuple(done)
 
 
-def findings_in(source: SourceFile, selection: Selection) -> list[Finding]:
+def findings_in(source: SourceFile, selection: Selection, started: Mapping[str, str] = NOTHING) -> list[Finding]:
     """Findings in one file, suppressed ones left out, in source order."""
     checker = checker_for(Path(source.name))
     if checker is None or is_left_alone(source.name) or not WORTH_READING.search(source.text):
@@ -153,7 +157,7 @@ def findings_in(source: SourceFile, selection: Selection) -> list[Finding]:
     silenced = suppressions(source.text)
     if silenced.skip_file:
         return []
-    view = View(source, selection.settings.profile)
+    view = View(source, selection.settings.profile, started)
     try:
         found = list(guarded(checker(view), source.name, checker.__module__, passed=(Malformed,)))
     except Malformed as error:

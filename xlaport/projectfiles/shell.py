@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterator
 
@@ -132,7 +133,8 @@ def launcher_findings(view: View, command: Command) -> Iterator[Finding]:
         found = LAUNCHER.search(word.text)
         if found:
             start = word.start + found.start()
-            yield view.finding("XP862", start, start + len(found[0]), torch_launcher(view, command, found[0]))
+            why, edits = plain_start(view, command, word)
+            yield view.finding("XP862", start, start + len(found[0]), why or torch_launcher(view, command, found[0]), edits)
             return
     call = [word.text for word in command.call]
     if call[:1] == ["deepspeed"] and len(call) > 1:
@@ -141,6 +143,31 @@ def launcher_findings(view: View, command: Command) -> Iterator[Finding]:
     elif call[:2] == ["accelerate", "launch"] and any(re.match(r"--(?:multi_gpu|gpu_ids|num_processes)\b", text) for text in call):
         message = "accelerate launch counts GPUs here: run `accelerate config` on the TPU machine and leave the counts to it"
         yield view.finding("XP862", command.call[0].start, command.call[1].end, message)
+
+
+def plain_start(view: View, command: Command, launcher: Word) -> tuple[str, list[Edit] | None]:
+    """Why the script of a launcher is started plainly in the port, and the edit; nothing where it is not known to be."""
+    following = [word for word in command.words if word.start > launcher.start]
+    script = next((word for word in following if word.value.endswith(".py")), None)
+    name = script and next((name for name in candidates(view, script.value) if name in view.started), None)
+    if name is None:
+        return "", None
+    before = [word for word in command.call if word.start < launcher.start]
+    if launcher.text == "torchrun" and (not before or before[-1].text in NOT_PROGRAMS):
+        return view.started[name], [Edit(launcher.start, script.start, "python ")]
+    if launcher.text.startswith("torch.distributed.") and before and before[-1].text == "-m":
+        return view.started[name], [Edit(before[-1].start, script.start)]
+    return view.started[name], None
+
+
+def candidates(view: View, script: str) -> Iterator[str]:
+    """Names a script may have in the project: relative to the file that starts it, to the top, or by its end where one file has it."""
+    path = posixpath.normpath(script)
+    yield posixpath.normpath(posixpath.join(posixpath.dirname(view.source.name), path))
+    yield path
+    same = [name for name in view.started if name.endswith("/" + posixpath.basename(path)) or name == posixpath.basename(path)]
+    if len(same) == 1:
+        yield same[0]
 
 
 def is_message(command: Command) -> bool:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
 from xlaport.findings import Danger, Finding, Fix, Grade, Location, Severity
@@ -35,6 +35,8 @@ class View:
 
     source: SourceFile
     target: Target
+    started: Mapping[str, str] = field(default_factory=dict)
+    """Python files of the port that are started plainly, by name, and why."""
 
     @property
     def text(self) -> str:

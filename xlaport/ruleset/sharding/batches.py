@@ -17,7 +17,7 @@ class Batch:
     """`statement` gives `target` its place on the device; `is_nest`: a dict or list of tensors, not one."""
 
     statement: ast.stmt
-    target: ast.Name
+    target: ast.Name | ast.Subscript
     is_nest: bool
 
 
@@ -25,9 +25,18 @@ def found(context: Context) -> Iterator[Batch]:
     """Those of this file that no mark follows."""
     for block in bodies(context):
         marked = {name for statement in block for call in ast.walk(statement) if is_mark(context, call) for name in marked_by(call)}
-        for statement in block:
-            if isinstance(statement, ast.Assign):
-                yield from (batch for batch in put_on_device(statement) if batch.target.id not in marked)
+        for statement in assignments(block):
+            yield from (batch for batch in put_on_device(statement) if ast.unparse(batch.target) not in marked)
+
+
+def assignments(block: list[ast.stmt]) -> Iterator[ast.Assign]:
+    """Also in branches, and in loops over the parts of a batch: `for key in batch: batch[key] = batch[key].to(device)`."""
+    for statement in block:
+        if isinstance(statement, ast.Assign):
+            yield statement
+        elif isinstance(statement, (ast.If, ast.With, ast.For)):
+            is_of_steps = isinstance(statement, ast.For) and any(isinstance(node, ast.Attribute) and node.attr in {"step", "backward"} for node in ast.walk(statement))
+            yield from () if is_of_steps else assignments([*statement.body, *getattr(statement, "orelse", ())])
 
 
 def is_mark(context: Context, node: ast.AST) -> bool:
@@ -59,7 +68,7 @@ def put_on_device(statement: ast.Assign) -> Iterator[Batch]:
     else:
         pairs = [(target, value)]
     for name, moved in pairs:
-        if isinstance(name, ast.Name):
+        if isinstance(name, (ast.Name, ast.Subscript)):
             if is_put(moved):
                 yield Batch(statement, name, is_nest=False)
             elif isinstance(moved, ast.DictComp) and is_put(moved.value):

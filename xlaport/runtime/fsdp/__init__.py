@@ -13,9 +13,10 @@ from xlaport.runtime.fsdp.exporting import export
 from xlaport.runtime.fsdp.loader import shard_batch, shard_loader
 from xlaport.runtime.fsdp.mesh import Mesh, current_mesh, make_mesh
 from xlaport.runtime.fsdp.planning import Plan, plan
+from xlaport.runtime.fsdp.recompute import recompute
 from xlaport.runtime.fsdp.wrapping import wrap
 
 __all__ = [
-    "Mesh", "Plan", "Resumed", "Saving", "clip_grad_norm_", "current_mesh", "export", "latest_step", "load", "make_mesh", "plan", "save", "shard_batch",
+    "Mesh", "Plan", "Resumed", "Saving", "clip_grad_norm_", "current_mesh", "export", "latest_step", "load", "make_mesh", "plan", "recompute", "save", "shard_batch",
     "shard_loader", "wrap",
 ]

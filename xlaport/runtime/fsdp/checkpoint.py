@@ -6,7 +6,7 @@ import atexit
 import os
 import threading
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -248,15 +248,31 @@ def is_distributed() -> bool:
     return dist.is_available() and dist.is_initialized()
 
 
-def first_only(work: Any) -> Any:
-    """Run by the first process of the job; its result, in all of them, when it is done."""
+def first_only(work: Callable[[], Any]) -> Any:
+    """Run by the first process of the job; its result, in all of them, when it is done.
+
+    What it raises is raised in all of them: the others would wait for a result that never comes.
+    """
     import torch.distributed as dist
 
     if not is_distributed():
         return work()
-    box = [work() if dist.get_rank() == 0 else None]
+    box: list[Any] = [None, None]
+    if dist.get_rank() == 0:
+        try:
+            box[0] = work()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the others must hear of it
+            dist.broadcast_object_list([None, told(error)], src=0)
+            raise
     dist.broadcast_object_list(box, src=0)
+    if box[1] is not None:
+        raise UserError(box[1])
     return box[0]
+
+
+def told(error: Exception) -> str:
+    """In one line, for processes that did not see it happen."""
+    return str(error) if isinstance(error, UserError) else f"save: the first process failed: {' '.join(f'{type(error).__name__}: {error}'.split())}"
 
 
 @contextmanager

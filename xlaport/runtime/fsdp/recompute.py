@@ -11,6 +11,15 @@ import torch
 from torch import nn
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
+from xlaport.runtime.fsdp.policy import Policy, units_of
+
+
+def recompute(model: nn.Module, policy: Policy | bool = "auto") -> None:
+    """Compute units again in the backward pass, in a model that is wrapped already: what `wrap(activation_checkpointing=policy)` does."""
+    units = units_of(model, "auto" if policy is True else policy, "recompute")
+    for unit in units:
+        unit.module.forward = recomputed(unit.module, unit.module.forward)
+
 
 def recomputed(module: nn.Module, compute: Callable[..., Any]) -> Callable[..., Any]:
     """`compute` with torch_xla's checkpoint around it. Arguments and results may be any nest of tensors.
