@@ -14,6 +14,7 @@ from hypothesis import given, strategies as st
 from xlaport.diagnostics import Diagnostic, LintReport, Repair, TextEdit, from_json, to_json
 from xlaport.lint.edits import replacements
 from xlaport.reports.lint import github, json as json_report, markdown, sarif, text
+from xlaport.ruleset import load
 from test_lint_command import edited
 
 FIX = Repair("safe", (TextEdit(3, 1, 3, 5, "y"), TextEdit(4, 2, 5, 1, "")))
@@ -70,14 +71,14 @@ def test_the_schema_is_strict():
     validator = schema()
     import jsonschema
 
-    document = sarif.document(REPORT)
+    document = sarif.document(REPORT, load.builtin())
     document["runs"][0]["results"][0]["line"] = 1
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(document, validator)
 
 
 def test_sarif_carries_help_and_fixes():
-    run = sarif.document(REPORT)["runs"][0]
+    run = sarif.document(REPORT, load.builtin())["runs"][0]
     rules = {rule["id"]: rule for rule in run["tool"]["driver"]["rules"]}
     assert "## What it finds" in rules["XP104"]["help"]["markdown"] and rules["XP104"]["name"] == "CudaMethod"
     assert rules["OURS1"] == {"id": "OURS1", "name": "OurOwn"}
@@ -93,7 +94,7 @@ def test_sarif_carries_help_and_fixes():
 
 
 def test_fingerprints_stay_when_lines_move_and_tell_like_lines_apart():
-    one, other, moved = (sarif.document(LintReport(found, 1))["runs"][0]["results"] for found in ((SYNC, SYNC), (SYNC,), (replace(SYNC, line=9, end_line=9),)))
+    one, other, moved = (sarif.document(LintReport(found, 1), ())["runs"][0]["results"] for found in ((SYNC, SYNC), (SYNC,), (replace(SYNC, line=9, end_line=9),)))
     prints = [item["partialFingerprints"]["lineAndCode/v1"] for item in (*one, *other, *moved)]
     assert prints[0] == prints[2] == prints[3] != prints[1]
 

@@ -133,7 +133,7 @@ def test_what_would_help_is_a_table():
 
 def test_json_is_complete_and_stable():
     found = json.loads(text(document(), preflight_json))
-    assert found["version"] == 1 and set(found) == {"version", "results", "attempts"}
+    assert found["version"] == 1 and set(found) == {"version", "report", "results", "attempts", "prices"}
     [first] = found["results"]
     assert first["verdict"] == "does not fit" and first["topology"] == {"name": "v5e:1x1", "chips": 1, "devices": 1, "hbm_limit": int(15.75 * GIB)}
     assert first["memory"]["total"] == int(28.87 * GIB) and first["memory"]["fits"] is False
@@ -144,7 +144,7 @@ def test_json_is_complete_and_stable():
 
 def test_markdown_and_html_sections():
     markdown = text(document(), preflight_markdown)
-    assert markdown.startswith("## Preflight\n") and "| v5e:1x1 | does not fit | > 28.87 of 15.75 |" in markdown and "`aten::linalg_qr`" in markdown
+    assert markdown.startswith("## Preflight\n") and "| v5e:1x1 | does not fit | \\> 28.87 of 15.75 |" in markdown and "`aten::linalg_qr`" in markdown
     html = text(document(), preflight_html)
     assert "train&lt;b&gt;.py" in html and "<b>" not in html and html.count("<table>") == html.count("</table>") == 4
     assert "<svg" in text(Document((answer(),)), preflight_html)

@@ -17,6 +17,7 @@ VERBS = {
     "preflight": ("xlaport.commands.preflight", "compile the training step for a TPU, without one: does it fit, how long is it"),
     "verify": ("xlaport.commands.verify", "run original and port, and compare how they train"),
     "profile": ("xlaport.commands.profile", "which lines of a program wait for the device or compile again, by running it"),
+    "report": ("xlaport.commands.report", "a saved migration as a page, Markdown or SARIF, with what verify and preflight found"),
     "doctor": ("xlaport.commands.doctor", "is this machine ready: versions, variables, device"),
     "explain": ("xlaport.commands.explain", "what the errors in a log mean on a TPU, and what to do"),
     "lsp": ("xlaport.commands.lsp", "findings, rule pages and fixes in an editor: the language server"),

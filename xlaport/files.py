@@ -8,7 +8,7 @@ import shutil
 import stat
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -211,6 +211,13 @@ def write_atomically(path: Path, raw: bytes, mode: int | None = None) -> None:
 
     Raises `OSError` when the folder or the file may not be written.
     """
+    with replacement(path, raw, mode):
+        pass
+
+
+@contextmanager
+def replacement(path: Path, raw: bytes, mode: int | None = None) -> Iterator[None]:
+    """`raw` is written beside `path`, and takes its place when the block is done. Raises `OSError`."""
     if path.exists():
         mode = path.stat().st_mode & 0o7777
         if not os.access(path, os.W_OK):
@@ -218,6 +225,7 @@ def write_atomically(path: Path, raw: bytes, mode: int | None = None) -> None:
     with replaced(path) as temporary:
         temporary.write_bytes(raw)
         os.chmod(temporary, mode if mode is not None else 0o666 & ~current_umask())
+        yield
 
 
 @contextmanager
@@ -244,6 +252,17 @@ def write(path: Path, raw: bytes) -> None:
         path.write_bytes(raw)
     else:
         write_atomically(Path(os.path.realpath(path)), raw)
+
+
+def write_all(contents: dict[Path, bytes]) -> None:
+    """`write` of several: every file is complete beside its place before the first takes it. Raises `OSError`; then none is replaced, unless a rename failed."""
+    with ExitStack() as stack:
+        for path, raw in contents.items():
+            if os.path.isfile(path) or not os.path.exists(path):
+                stack.enter_context(replacement(Path(os.path.realpath(path)), raw))
+    for path, raw in contents.items():
+        if os.path.exists(path) and not os.path.isfile(path):
+            path.write_bytes(raw)
 
 
 def refusal(path: Path) -> str:

@@ -94,13 +94,19 @@ class Location:
     column: int
     end_line: int
     end_column: int
-    cell: Cell | None = None
-    """Of a finding in a notebook, once it is reported: lines count in the text of all cells until then."""
+    cell: int | None = None
+    """Number of the cell, of a finding in a notebook once it is reported: until then lines count in the text of all cells."""
 
     @property
     def shown(self) -> str:
         """The line for people: `12`, or `cell 3:12`."""
-        return f"cell {self.cell.number}:{self.line - self.cell.above}" if self.cell else str(self.line)
+        return f"cell {self.cell}:{self.line}" if self.cell else str(self.line)
+
+    def within(self, cell: Cell | None) -> Location:
+        """A place in the text of all cells, as one in its cell."""
+        if cell is None:
+            return self
+        return Location(self.line - cell.above, self.column + cell.left, self.end_line - cell.above, self.end_column + cell.left, cell.number)
 
 
 @dataclass(frozen=True)
@@ -128,10 +134,10 @@ class Finding:
         return self.fix.grade if self.fix else Grade.MANUAL
 
     def located(self, source: SourceFile) -> Finding:
-        """The finding with its cell, where the file it was made in is a notebook."""
+        """The finding with lines of its cell, where the file it was made in is a notebook."""
         cell = source.cell_at(self.location.line)
-        return replace(self, location=replace(self.location, cell=cell)) if cell else self
+        return replace(self, location=self.location.within(cell)) if cell else self
 
     @property
     def sort_key(self) -> tuple:
-        return (self.path, self.location.line, self.location.column, self.code)
+        return (self.path, self.location.cell or 0, self.location.line, self.location.column, self.code)

@@ -11,14 +11,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from xlaport import config, engine, files, notebook, projectfiles, residue, suppress
+from xlaport import baseline, config, engine, files, notebook, projectfiles, residue, suppress
 from xlaport.analysis.project import Project
+from xlaport.commands import forms
 from xlaport.engine import FileChange, Selection
 from xlaport.errors import UserError, one_line
 from xlaport.findings import Finding, Grade
 from xlaport.projectfiles import is_project_file
-from xlaport.reports import terminal
-from xlaport.reports.migrate import text
+from xlaport.reports import migrate, terminal
+from xlaport.reports.migrate import hunks
 from xlaport.reports.migrate.model import FileOutcome, Report, Status
 from xlaport.source import OtherLanguage, SourceFile, Undecodable, is_python, read
 from xlaport.targets import PROFILES, SOURCES, choice
@@ -35,7 +36,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     output.add_argument("--diff", action="store_true", help="print a unified diff, write nothing; exit 1 if something would change")
     output.add_argument("--check", action="store_true", help="list the files that would change, write nothing; exit 1 if there are any")
     output.add_argument("--out", type=Path, metavar="DIR", help="write the port there and leave PATH alone")
-    parser.add_argument("--report", type=Path, metavar="FILE", help="write a Markdown report for the pull request")
+    parser.add_argument("--report", type=Path, action="append", default=[], metavar="FILE", help="also write FILE (.html, .md, .sarif, .json or .txt); may be given again")
+    parser.add_argument("--output-format", choices=migrate.FORMS, default="text")
+    parser.add_argument("--json", dest="output_format", action="store_const", const="json", help="short for --output-format json")
     width = parser.add_mutually_exclusive_group()
     width.add_argument("--safe-only", action="store_true", help="only edits that keep the meaning on one device")
     width.add_argument("--unsafe-fixes", action="store_true", help="also edits that may change meaning")
@@ -49,26 +52,42 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    if options.report:
-        refuse_unwritable(options.report, options.out)
+    reports = forms.chosen(options.report, migrate.FORMS, options.out)
+    forms.refuse_without_its_library(options.output_format, "--output-format html")
+    if options.diff and options.output_format != "text":
+        raise UserError("--diff prints a patch: for another form of the report beside it use --report")
+    in_full = bool(reports) or options.output_format != "text"
     tree = files.find(options.paths)
     settings = settings_for(options, tree.root)
     sources, unread = read_all(tree, settings)
     selection = Selection(settings, grades(options))
     project = Project(tree.root, sources)
     python = [path for path in sources if is_python(path)]
-    plans = tuple(engine.distributed_plans(project, settings)) if options.report else ()
+    plans = tuple(engine.distributed_plans(project, settings)) if in_full else ()
     with terminal.progress(len(python)) as advance:
         changes = engine.migrate(project, selection, advance)
     changes = projectfiles.complete(changes, sources, selection, started_plainly(project, python))
-    outcomes = sorted([*unread, *(outcome(change) for change in changes.values())], key=lambda item: item.name)
-    failed = write(options, tree, changes) if not (options.diff or options.check) else {}
+    outcomes = sorted([*unread, *(outcome(change, in_full) for change in changes.values())], key=lambda item: item.name)
+    is_written = not (options.diff or options.check)
+    failed = write(options, tree, changes) if is_written else {}
     outcomes = with_failures(outcomes, failed)
     target = settings.profile
-    report = Report(tuple(outcomes), target.name, target.versions, target.requirements, plans=plans, notes=notes(outcomes, sources, copied=bool(options.out)) + suited(sources, target))
-    if options.report:
-        write_report(options.report, report, project, settings)
+    report = Report(
+        tuple(outcomes), target.name, target.versions, target.requirements, baseline.shown(options.out or tree.root), is_written,
+        plans=plans, notes=notes(outcomes, sources, copied=bool(options.out)) + suited(sources, target),
+    )
+    report = completed(report, project, settings) if in_full else report
+    write_reports(reports, report)
     return show(options, report, changes)
+
+
+def completed(report: Report, project: Project, settings: config.Settings) -> Report:
+    """With what costs a look at the port: the torch APIs it calls, what its steps wait for, and the pages of the rules."""
+    from xlaport.reports.migrate import apis, rules
+
+    steps = tuple(engine.steps(project, settings))
+    named = [finding.code for finding in (*report.applied, *report.manual, *steps)]
+    return replace(report, apis=apis.used(project), steps=steps, rules=rules.notes(named, settings.target, settings.source))
 
 
 SHARDED = re.compile(r"\buse_spmd\(\)")
@@ -78,17 +97,6 @@ WHY_PLAIN = "a sharded program is started once on each host: one process drives 
 def started_plainly(project: Project, python: Iterable[Path]) -> dict[str, str]:
     """Files of the port, by name, that no launcher starts once for each chip, and why."""
     return {project.sources[path].name: WHY_PLAIN for path in python if project.program_mentions(path, SHARDED)}
-
-
-def refuse_unwritable(report: Path, out: Path | None) -> None:
-    """A report that cannot be written is refused before the work, and before any file is edited."""
-    folder = files.absolute(report).parent
-    made = out is not None and files.absolute(out) in (folder, *folder.parents)
-    if made and not folder.exists():
-        return
-    cause = files.refusal(report)
-    if cause:
-        raise UserError(f"{report}: cannot be written: {cause}")
 
 
 def settings_for(options: argparse.Namespace, root: Path) -> config.Settings:
@@ -143,7 +151,8 @@ def name_of(path: Path, tree: files.Tree) -> str:
     return path.relative_to(tree.root).as_posix()
 
 
-def outcome(change: FileChange) -> FileOutcome:
+def outcome(change: FileChange, in_full: bool) -> FileOutcome:
+    """`in_full`: with the edits as hunks."""
     unparsed = next((f for f in change.remaining if f.code == engine.SYNTAX_CODE), None) if not change.before.broken else None
     changed = change.after.raw != change.before.raw
     status, reason = (Status.CHANGED if changed else Status.CLEAN), ""
@@ -155,16 +164,16 @@ def outcome(change: FileChange) -> FileOutcome:
         status, reason = Status.FAILED, f"line {unparsed.location.line}: {unparsed.message}"
     waiting = {held.finding for held in change.held}
     left = [f for f in change.remaining if f not in waiting]
+    applied = tuple(f.located(change.before) for f in change.applied)
     return FileOutcome(
         name=change.before.name,
         status=status,
         reason=reason,
-        before=change.before.shown,
-        after=change.after.shown,
-        applied=tuple(f.located(change.before) for f in change.applied),
+        hunks=hunks.of(change.before, change.after, applied) if in_full else (),
+        applied=applied,
         manual=tuple(f.located(change.after) for f in left if not is_kept_name(f) and f is not unparsed),
         kept_names=tuple(f.located(change.after) for f in left if is_kept_name(f)),
-        held=tuple((held.finding.located(change.after), held.because) for held in change.held),
+        held=tuple(replace(held, finding=held.finding.located(change.after)) for held in change.held),
     )
 
 
@@ -188,9 +197,9 @@ def is_kept_name(finding: Finding) -> bool:
 
 def notes(outcomes: list[FileOutcome], sources: Mapping[Path, SourceFile], copied: bool) -> tuple[str, ...]:
     found = []
-    held = [pair for item in outcomes for pair in item.held]
+    held = [waiting for item in outcomes for waiting in item.held]
     if held:
-        found.append(f"{len(held)} edits wait for the rest of their group: {held[0][1]}; half a port runs and does not train")
+        found.append(f"{len(held)} edits wait for the rest of their group: {held[0].because}; half a port runs and does not train")
     submodules = [item.name for item in outcomes if item.reason.startswith(files.OTHER_REPOSITORY)]
     if submodules:
         found.append(f"git submodules were {'copied' if copied else 'left'} as they are, name their paths too to have them migrated: {', '.join(submodules)}")
@@ -262,26 +271,21 @@ def write_elsewhere(out: Path, tree: files.Tree, changed: dict[Path, FileChange]
     return failed
 
 
-def write_report(path: Path, report: Report, project: Project, settings: config.Settings) -> None:
-    from xlaport.reports.migrate import apis, markdown
-
-    rendered = markdown.render(replace(report, apis=apis.used(project), steps=tuple(engine.steps(project, settings))))
-    try:
-        files.absolute(path).parent.mkdir(parents=True, exist_ok=True)
-        files.write(path, rendered.encode("utf-8"))
-    except OSError as error:
-        raise UserError(f"{path}: cannot be written: {(error.strerror or str(error)).lower()}") from None
+def write_reports(reports: Mapping[Path, str], report: Report) -> None:
+    """Every form is made before the first file is written."""
+    others = tuple(map(str, reports))
+    forms.write({path: migrate.printed(report, form, others) for path, form in reports.items()})
 
 
 def show(options: argparse.Namespace, report: Report, changes: dict[Path, FileChange]) -> int:
     changed = [file for file in report.files if file.status is Status.CHANGED]
     if options.diff:
         print_bytes(b"".join(unified(changes[path]) for path in sorted(changes)))
-    elif options.check:
+    elif options.check and options.output_format == "text":
         for file in changed:
             print(f"would change {one_line(file.name)}")
-    out = sys.stderr if options.diff or options.check else sys.stdout
-    text.summary(report, out, str(options.report) if options.report else None)
+    shows_files = (options.diff or options.check) and options.output_format == "text"
+    migrate.form(options.output_format)(report, sys.stderr if shows_files else sys.stdout, tuple(map(str, options.report)))
     if report.count(Status.FAILED):
         return 2
     return 1 if changed and (options.diff or options.check) else 0

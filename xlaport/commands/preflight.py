@@ -10,6 +10,7 @@ from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from pathlib import Path
 
+from xlaport.commands import forms
 from xlaport.commands.numbers import positive
 from xlaport.errors import UserError, one_line
 from xlaport.preflight import environment, quick, suggest, topology, tracing
@@ -60,6 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    forms.refuse_without_its_library(options.output_format, "--output-format html")
     pair = environment.OF_TORCH_XLA if options.match_torch_xla else environment.NEWEST
     if options.setup:
         setup(pair, options.compiler)

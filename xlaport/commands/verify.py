@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 from importlib import import_module
 from pathlib import Path
 
+from xlaport.commands import forms
 from xlaport.commands.numbers import positive, seconds
 from xlaport.commands.pythons import python_of
 from xlaport.errors import UserError, one_line
@@ -18,8 +20,6 @@ from xlaport.runtime.verify.verification import Verification, Wishes, verify
 
 FORMATS = ("text", "json", "markdown", "html")
 """Modules of `xlaport.reports.verify`, imported when they are asked for."""
-
-SUFFIXES = {".json": "json", ".md": "markdown", ".html": "html", ".txt": "text"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,11 +47,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    reports = {file: format_of(file) for file in options.report}
+    reports = forms.chosen(options.report, FORMATS)
+    forms.refuse_without_its_library(options.output_format, "--output-format html")
     pair = pair_of(options)
     found = verify(pair, Wishes(options.lockstep, options.bisect), said)
-    for file, kind in reports.items():
-        write(file, kind, found, pair)
+    forms.write({file: printed(kind, found, pair) for file, kind in reports.items()})
     if found.failure is not None:
         print(found.failure.output.rstrip(), file=sys.stderr)
         print(f"xlaport: the {found.failure.side} could not run: {one_line(found.failure.reason)}", file=sys.stderr)
@@ -84,22 +84,11 @@ def imports_torch_xla(script: Path) -> bool:
     return "torch_xla" in script.read_text(encoding="utf-8", errors="replace")
 
 
-def format_of(file: Path) -> str:
-    kind = SUFFIXES.get(file.suffix.lower())
-    if kind is None:
-        raise UserError(f"{file}: a report ends in {', '.join(SUFFIXES)}")
-    if not file.resolve().parent.is_dir():
-        raise UserError(f"{file}: no such folder")
-    return kind
-
-
 def reporter(kind: str):
     return import_module(f"xlaport.reports.verify.{kind}")
 
 
-def write(file: Path, kind: str, found: Verification, pair: Pair) -> None:
-    try:
-        with file.open("w", encoding="utf-8") as stream:
-            reporter(kind).verification(found, pair, stream)
-    except OSError as error:
-        raise UserError(f"{file}: {error.strerror}") from error
+def printed(kind: str, found: Verification, pair: Pair) -> str:
+    out = io.StringIO()
+    reporter(kind).verification(found, pair, out)
+    return out.getvalue()

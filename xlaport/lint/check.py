@@ -94,14 +94,13 @@ def linter_for(settings: Settings, base: Path, python_rules: tuple[Path, ...] = 
 
 
 def diagnostic(source: SourceFile, finding: Finding, changes: dict[Finding, tuple]) -> Diagnostic:
-    place, cell = finding.location, source.cell_at(finding.location.line)
-    above, left = (cell.above, cell.left) if cell else (0, 0)
+    place = finding.location.within(source.cell_at(finding.location.line))
     fix = Repair(applicability(finding), changes.get(finding, ())) if finding.fix else None
     return Diagnostic(
         finding.code, finding.name, finding.severity.value, tuple(effect.value for effect in finding.effects), finding.confidence.value,
-        finding.path, place.line - above, place.column + left, place.end_line - above, place.end_column + left, finding.message,
+        finding.path, place.line, place.column, place.end_line, place.end_column, finding.message,
         None if finding in changes and not changes[finding] else fix,
-        source.line_text(place.line), cell.number if cell else None,
+        source.line_text(finding.location.line), place.cell,
     )
 
 

@@ -12,6 +12,8 @@ from xlaport.findings import Danger, Effect, Grade, Severity
 
 AREAS = ("tool", "device", "step", "shapes", "branches", "syncs", "precision", "distributed", "data", "wrong")
 
+EFFORTS = ("minutes", "hours", "days")
+
 
 class BadRule(Exception):
     """A rule file that does not follow the schema: names the file and the key."""
@@ -101,6 +103,9 @@ class Rule:
 
     path: Path
     page: str = field(repr=False)
+    effort: str = ""
+    """One of `EFFORTS`: what a person has to do with one place, where hours is not the word."""
+
     effects: tuple[Effect, ...] = ()
     """What the runtime was measured to do there; a finding may say otherwise."""
 
@@ -145,7 +150,7 @@ class Rule:
 
 
 REQUIRED = {"code", "name", "summary", "area", "severity", "danger", "grade", "intent", "since"}
-OPTIONAL = {"group", "references", "match", "replace", "advice", "effects", "source", "targets", "target"}
+OPTIONAL = {"group", "references", "match", "replace", "advice", "effects", "effort", "source", "targets", "target"}
 
 
 def check_keys(front: dict, required: set[str], optional: set[str], path: Path) -> None:
@@ -160,6 +165,8 @@ def rule_from(front: dict, path: Path, page: str, check: Callable | None = None,
     check_keys(front, REQUIRED, OPTIONAL, path)
     if front["area"] not in AREAS:
         raise BadRule(f"{path}: area {front['area']!r} is none of {', '.join(AREAS)}")
+    if front.get("effort", EFFORTS[0]) not in EFFORTS:
+        raise BadRule(f"{path}: effort {front['effort']!r} is none of {', '.join(EFFORTS)}")
     try:
         return Rule(
             code=front["code"],
@@ -176,6 +183,7 @@ def rule_from(front: dict, path: Path, page: str, check: Callable | None = None,
             match=match_from(front.get("match", {})),
             replace=replace_from(front["replace"]) if "replace" in front else None,
             advice=front.get("advice", {}),
+            effort=front.get("effort", ""),
             effects=tuple(map(Effect, front.get("effects", ()))),
             path=path,
             page=page,

@@ -14,6 +14,11 @@ def lint(report: LintReport, out: TextIO) -> None:
         print(annotation(found), file=out)
 
 
+def failure(file: str, reason: str) -> str:
+    """Of a file that could not be handled."""
+    return f"::error title=xlaport,file={in_property(file)}::{in_message(f'{file}: {reason}')}"
+
+
 def annotation(found: Diagnostic) -> str:
     first, last = (found.line, found.end_line) if not found.cell else (1, 1)  # lines of a cell are not those of the file
     properties = {"title": f"xlaport ({found.code})", "file": found.file, "line": first, "endLine": last}

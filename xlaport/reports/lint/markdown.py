@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import TextIO
 
 from xlaport.diagnostics import SEVERITIES, Diagnostic, LintReport, counted, counts
-from xlaport.reports.markdown import cell, code_span
+from xlaport.reports.markdown import cell, code_span, prose
 
 FIXES = {"safe": "--fix", "unsafe": "--unsafe-fixes", "required": "xlaport migrate"}
 
@@ -34,7 +34,7 @@ def summary(report: LintReport) -> str:
 def row(found: Diagnostic) -> str:
     fix = FIXES[found.fix.applicability] if found.fix else ""
     where = code_span(found.place)
-    return f"| {cell(where)} | {cell(found.message)} | {', '.join(found.effects)} | {found.code} {found.name} | {fix} |"
+    return f"| {cell(where)} | {cell(prose(found.message))} | {', '.join(found.effects)} | {found.code} {found.name} | {fix} |"
 
 
 def statistics(report: LintReport, out: TextIO) -> None:

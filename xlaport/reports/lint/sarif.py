@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 from urllib.parse import quote
 
 from xlaport import __version__
@@ -14,18 +15,22 @@ from xlaport.diagnostics import Diagnostic, LintReport, TextEdit
 from xlaport.ruleset import load
 from xlaport.ruleset.schema import Rule
 
+if TYPE_CHECKING:
+    from xlaport.reports.migrate.model import RuleNote
+
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 WHOLE = {"startLine": 1, "startColumn": 1, "endLine": 1, "endColumn": 1}
 """Where a finding in a notebook is: lines and edits count in a cell, which SARIF has no word for."""
 
 
 def lint(report: LintReport, out: TextIO) -> None:
-    print(json.dumps(document(report), indent=2), file=out)
+    print(json.dumps(document(report, load.builtin()), indent=2), file=out)
 
 
-def document(report: LintReport) -> dict:
+def document(report: LintReport, known: Iterable[Rule | RuleNote]) -> dict:
+    """`known`: rules, of which those that found something are described."""
     names = {found.code: found.name for found in report.diagnostics}
-    pages = {rule.code: rule for rule in load.builtin()}
+    pages = {rule.code: rule for rule in known}
     rules = [descriptor(code, names[code], pages.get(code)) for code in sorted(names)]
     places = {rule["id"]: index for index, rule in enumerate(rules)}
     driver = {"name": "xlaport", "semanticVersion": __version__, "rules": rules}
@@ -42,7 +47,7 @@ def document(report: LintReport) -> dict:
     return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
 
 
-def descriptor(code: str, name: str, rule: Rule | None) -> dict:
+def descriptor(code: str, name: str, rule: Rule | RuleNote | None) -> dict:
     found = {"id": code, "name": "".join(word.capitalize() for word in name.split("-"))}
     if rule is None:
         return found

@@ -1,0 +1,22 @@
+"""A migration in every form."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from importlib import import_module
+
+FORMS = ("text", "json", "sarif", "github", "markdown", "html")
+"""Modules of this package, imported when they are asked for."""
+
+
+def form(name: str) -> Callable:
+    """`migration(report, out, others)` of a form; `others`: names of all files that the report is written to, to point to."""
+    return import_module(f"{__name__}.{name}").migration
+
+
+def printed(report, name: str, others: tuple[str, ...] = ()) -> str:
+    """The report in a form, for a file."""
+    out = io.StringIO()
+    form(name)(report, out, others)
+    return out.getvalue()

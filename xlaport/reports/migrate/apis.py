@@ -25,7 +25,7 @@ def used(project: Project) -> tuple[ApiUse, ...]:
         if module is not None:
             for name, line in called(module):
                 counts[name] += 1
-                first.setdefault(name, f"{source.name}:{Location(line, 1, line, 1, source.cell_at(line)).shown}")
+                first.setdefault(name, f"{source.name}:{Location(line, 1, line, 1).within(source.cell_at(line)).shown}")
     uses = [use for name, count in counts.items() if (use := status_of(table, name, count, first[name])) is not None]
     return tuple(sorted(uses, key=lambda use: (use.status, -use.count, use.name)))
 

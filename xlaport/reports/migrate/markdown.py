@@ -1,26 +1,29 @@
-"""The report for a pull request: what changed and why, what is left, which APIs run where."""
+"""The report for a pull request: what changed and why, what is left, which APIs run where.
+
+A comment on GitHub holds 65,536 characters. What is larger is made smaller in this order (`FORMS`): hunks are folded away; one hunk is
+shown for each rule; none is; places are counted instead of listed; the lists of APIs and kept names go, and what to do; then tables end
+early. Whatever is left out is counted, and the complete report is named. What is left for a person goes last.
+"""
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
-from difflib import SequenceMatcher
-from functools import lru_cache
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TextIO
 
+from xlaport.diagnostics import counted
 from xlaport.findings import Danger, Finding, Grade
-from xlaport.reports.markdown import cell, code_span
-from xlaport.reports.migrate.model import FileOutcome, Report, Status
-from xlaport.ruleset import load
-from xlaport.ruleset.schema import Rule
-from xlaport.source import lines_of
+from xlaport.reports.markdown import cell, code_span, details, fenced, plain, prose
+from xlaport.reports.migrate.model import FileOutcome, Hunk, Item, Report, Status, fullest, place
 from xlaport.targets import PROFILES
 
-HUNKS_SHOWN = 3
-"""Before/after hunks printed for each rule; the other places are listed."""
+LIMIT = 65_536
+"""Characters of a comment on GitHub, which refuses a longer one."""
 
-CONTEXT_REACH = 3
-"""Lines an edit may lie away from its finding and still be shown as its hunk."""
+COMFORTABLE = 20_000
+"""Characters up to which hunks are shown unfolded: a longer comment is scrolled past."""
 
 GRADES = {
     Grade.SAFE: "safe: the same meaning on one device",
@@ -35,161 +38,195 @@ DANGERS = {
 }
 
 
-def render(report: Report) -> str:
+@dataclass(frozen=True)
+class Form:
+    """How much is shown. `places`, `rows` and `lines`: how many places of a rule, rows of a table, lines of a hunk; the rest is counted."""
+
+    hunks: int = 3
+    folded: bool = True
+    lists: bool = True
+    places: int = 1_000_000
+    rows: int = 1_000_000
+    lines: int = 60
+
+
+FORMS = (
+    Form(folded=False), Form(), Form(hunks=1), Form(hunks=0), Form(hunks=0, places=20), Form(hunks=0, lists=False, places=5),
+    *(Form(hunks=0, lists=False, places=0, rows=rows) for rows in (200, 100, 50, 20, 5, 0)),
+)
+
+
+def migration(report: Report, out: TextIO, others: tuple[str, ...] = ()) -> None:
+    out.write(render(report, others))
+
+
+def render(report: Report, others: tuple[str, ...] = ()) -> str:
+    """The first of `FORMS` that fits. `others`: files that the same report is written to."""
+    complete = fullest(others, (".html", ".json", ".sarif"))
+    for form in FORMS:
+        text = written(report, form, complete)
+        if len(text) <= (LIMIT if form.folded else COMFORTABLE):
+            return text
+    return cut(text)
+
+
+def cut(text: str) -> str:
+    """What no form makes short enough: thousands of files that failed, or notes without end. Up to the last whole line that fits."""
+    said = "\n\n(cut here: a comment holds no more)\n"
+    return text[: text.rfind("\n", 0, LIMIT - len(said))] + said
+
+
+def written(report: Report, form: Form, complete: str = "") -> str:
     """The whole report as GitHub Markdown."""
     parts = [
-        head(report), *plans(report), *changed(report), *left(report), *waiting(report), *steps(report), *apis(report), *requirements(report),
-        *kept_names(report), *unread(report),
+        head(report), *pointer(form, complete), *plans(report, form), *changed(report, form), *left(report, form), *waiting(report, form), *steps(report, form), *included(report),
+        *apis(report, form), *requirements(report), *kept_names(report, form), *unread(report, form),
     ]
     return "\n".join(parts).rstrip() + "\n"
 
 
 def head(report: Report) -> str:
+    title = PROFILES[report.target].title if report.target in PROFILES else report.target
     lines = [
         "# Migration to TPU", "",
-        f"Target: {PROFILES[report.target].title} ({report.target} {report.versions}). Made by `xlaport migrate`.", "",
+        f"Target: {title} ({plain(report.target)} {plain(report.versions)}). Made by `xlaport migrate`.", "",
         f"**{report.honest_line}.** Files: {report.files_line}.", "",
     ]
     counts = {grade: sum(1 for f in report.idioms_converted if f.grade is grade) for grade in GRADES}
     lines += [f"- {counts[grade]} {text}" for grade, text in GRADES.items() if counts[grade]]
-    lines += [f"- note: {note}" for note in report.notes]
+    lines += [f"- note: {prose(note)}" for note in report.notes]
     return "\n".join([*lines, ""])
+
+
+def pointer(form: Form, complete: str) -> Iterator[str]:
+    if form.hunks < FORMS[0].hunks:
+        where = code_span(complete) if complete else "`--report FILE.html`, or `.json`, writes it"
+        yield f"Not all edits are shown, as a comment has room for {LIMIT:,} characters. The complete report: {where}.\n"
 
 
 # -- the plan
 
 
-def plans(report: Report) -> Iterator[str]:
+def plans(report: Report, form: Form) -> Iterator[str]:
     if not report.plans:
         return
     yield "## Distributed plan\n"
-    for plan in report.plans:
-        yield f"`{plan.place}`\n"
+    for plan in report.plans[: form.rows]:
+        yield f"{code_span(plan.place)}\n"
         yield "| what | in the source | in the port |\n|-|-|-|"
-        yield "\n".join(f"| {row.what} | {source(row.source)} | {cell(row.port)} |" for row in plan.rows) + "\n"
+        yield "\n".join(f"| {cell(prose(row.what))} | {source(row.source)} | {cell(prose(row.port))} |" for row in plan.rows) + "\n"
+    yield f"... and {counted(len(report.plans) - form.rows, 'program')} more\n" if len(report.plans) > form.rows else ""
 
 
 def source(text: str) -> str:
     """Source as code in a cell, words as they are."""
-    return code_span(cell(text)) if re.search(r"[.(=_]", text) else cell(text)
+    return cell(code_span(text) if is_source(text) else prose(text))
+
+
+def is_source(text: str) -> bool:
+    """A row of a plan holds source where there is some, or else a few words."""
+    return re.search(r"[.(=_]", text) is not None
 
 
 # -- what changed
 
 
-def changed(report: Report) -> Iterator[str]:
-    by_rule: dict[str, list[tuple[FileOutcome, Finding]]] = defaultdict(list)
+def changed(report: Report, form: Form) -> Iterator[str]:
+    by_rule: dict[str, list[tuple[FileOutcome, int]]] = defaultdict(list)
     for file in report.files:
-        for finding in file.applied:
-            by_rule[finding.code].append((file, finding))
+        for index, finding in enumerate(file.applied):
+            by_rule[finding.code].append((file, index))
     if not by_rule:
         return
     yield "## What was changed, and why\n"
     for code in sorted(by_rule):
-        yield from changed_by(code, by_rule[code])
+        yield from changed_by(report, code, by_rule[code], form)
 
 
-def changed_by(code: str, found: list[tuple[FileOutcome, Finding]]) -> Iterator[str]:
-    rule = rule_of(code)
-    grade = found[0][1].grade
-    yield f"### {code} {found[0][1].name} ({len(found)}, {grade.value})\n"
+def changed_by(report: Report, code: str, found: list[tuple[FileOutcome, int]], form: Form) -> Iterator[str]:
+    rule, first = report.rule(code), found[0][0].applied[found[0][1]]
+    yield f"### {plain(code)} {plain(first.name)} ({len(found)}, {first.grade.value})\n"
     if rule is not None:
-        yield f"{sentence(rule.summary)} {reason(rule)}\n"
-    shown = 0
-    seen: set[tuple[str, int]] = set()
-    for file, finding in found:
-        hunk = hunk_of(file, finding)
-        if hunk is None or (file.name, hunk[0]) in seen or shown == HUNKS_SHOWN:
+        yield f"{prose(rule.sentence)} {prose(rule.why)}\n"
+    shown = list(shown_hunks(found, form))
+    places = [place(file.applied[index]) for file, index in found]
+    listed = [f"All places: {listing(map(code_span, dict.fromkeys(places)), form.places)}\n"] if len(places) > len(shown) else []
+    if form.folded and shown:
+        yield details(f"{counted(len(shown), 'edit')} of {len(found)}", "\n".join([*shown, *listed]))
+        return
+    yield from (*shown, *listed)
+
+
+def shown_hunks(found: list[tuple[FileOutcome, int]], form: Form) -> Iterator[str]:
+    """The first edits of a rule, no block of lines twice."""
+    seen: set[tuple[str, Hunk, int]] = set()
+    for file, index in found:
+        block = next(((hunk, reason.at) for hunk in file.hunks for reason in hunk.reasons if reason.finding == index), None)
+        if len(seen) == form.hunks:
+            return
+        if block is None or (file.name, *block) in seen:
             continue
-        seen.add((file.name, hunk[0]))
-        shown += 1
-        yield f"`{place(finding)}`\n\n```diff\n{hunk[1]}\n```\n"
-    places = [place(finding) for _, finding in found]
-    if len(places) > shown:
-        yield f"All places: {', '.join(f'`{name}`' for name in dict.fromkeys(places))}\n"
+        seen.add((file.name, *block))
+        lines = block[0].block(block[1])
+        more = [f" ({len(lines) - form.lines} more lines)"] if len(lines) > form.lines else []
+        yield f"{code_span(place(file.applied[index]))}\n\n{fenced([*lines[: form.lines], *more], 'diff')}\n"
 
 
-def reason(rule: Rule) -> str:
-    """The first sentence of the page's section on why it matters."""
-    _, _, rest = rule.page.partition("## Why it matters on a TPU\n")
-    text = " ".join(rest.split("\n## ")[0].split())
-    return text.split(". ")[0].rstrip(".") + "." if text else ""
-
-
-def hunk_of(file: FileOutcome, finding: Finding) -> tuple[int, str] | None:
-    """(first original line, diff lines) of the edit that belongs to a finding."""
-    first, last = finding.location.line - 1, finding.location.end_line
-    touching = [b for b in blocks(file.before, file.after) if b[0] <= last + CONTEXT_REACH and b[1] >= first - CONTEXT_REACH]
-    if not touching:
-        return None
-    start, end, new_start, new_end = min(touching, key=lambda b: distance(b, first, finding.location.end_line))
-    old = [f"-{line}" for line in bare_lines(file.before)[start:end]]
-    new = [f"+{line}" for line in bare_lines(file.after)[new_start:new_end]]
-    return start, "\n".join([*old, *new])
-
-
-def distance(block: tuple[int, int, int, int], first: int, last: int) -> int:
-    """0 for a block on the finding's first line, else how far its start is from the finding's ends."""
-    if block[0] <= first < block[1]:
-        return 0
-    return 1 + min(abs(block[0] - first), abs(block[0] - last))
-
-
-@lru_cache(maxsize=64)
-def blocks(before: str, after: str) -> tuple[tuple[int, int, int, int], ...]:
-    matcher = SequenceMatcher(None, bare_lines(before), bare_lines(after), autojunk=False)
-    return tuple((a1, a2, b1, b2) for tag, a1, a2, b1, b2 in matcher.get_opcodes() if tag != "equal")
-
-
-def bare_lines(text: str) -> list[str]:
-    return [line.rstrip("\r\n") for line in lines_of(text)]
+def listing(items: Iterable[str], most: int) -> str:
+    """`a, b and 3 more`."""
+    found = list(items)
+    more = [f"{len(found) - most} more" if most else counted(len(found), "place")] if len(found) > most else []
+    return ", ".join([*found[:most], *more])
 
 
 # -- what is left
 
 
-def left(report: Report) -> Iterator[str]:
-    held = {finding for file in report.files for finding, _ in file.held}
-    manual = [finding for finding in report.manual if finding not in held]
+def left(report: Report, form: Form) -> Iterator[str]:
+    items = [item for item in report.work if item.applicability != "held"]
     yield "## What is left for you\n"
-    if not manual:
+    if not items:
         yield "Nothing.\n"
         return
     for danger, title in DANGERS.items():
-        found = [finding for finding in manual if finding.danger is danger]
+        found = [item for item in items if item.finding.danger is danger]
         if found:
             yield f"### {title} ({len(found)})\n"
-            yield "| where | what | rule |\n|-|-|-|"
-            yield from (f"| `{place(f)}` | {cell(f.message)} | {f.code} |" for f in found)
-            yield ""
-    yield from advice(manual)
+            yield from work_table(found, form)
+    if form.lists:
+        yield from advice(report, items)
 
 
-def advice(manual: list[Finding]) -> Iterator[str]:
+def work_table(found: list[Item], form: Form) -> Iterator[str]:
+    if form.rows:
+        yield "| where | what | rule | effort |\n|-|-|-|-|"
+    for item in found[: form.rows]:
+        finding = item.finding
+        yield f"| {cell(code_span(place(finding)))} | {cell(prose(finding.message))} | {plain(finding.code)} | {item.effort.value} |"
+    yield f"\n... and {len(found) - form.rows} more\n" if len(found) > form.rows else ""
+
+
+def advice(report: Report, items: list[Item]) -> Iterator[str]:
     """The section *What to do* of each rule that left something."""
-    yield "### What to do\n"
-    for code in sorted({finding.code for finding in manual}):
-        rule = rule_of(code)
-        if rule is not None:
-            _, _, rest = rule.page.partition("## What to do\n")
-            yield f"- **{code} {rule.name}**: {' '.join(rest.split(chr(10) + '## ')[0].split())}"
-    yield ""
+    known = [rule for code in sorted({item.finding.code for item in items}) if (rule := report.rule(code))]
+    if known:
+        yield "### What to do\n"
+        yield from (f"- **{rule.code} {plain(rule.name)}**: {prose(rule.remedy)}" for rule in known)
+        yield ""
 
 
-def waiting(report: Report) -> Iterator[str]:
-    held = [(finding, why) for file in report.files for finding, why in file.held]
+def waiting(report: Report, form: Form) -> Iterator[str]:
+    held = [item for item in report.work if item.applicability == "held"]
     if not held:
         return
     yield "## Held back\n"
     yield "Edits that only make sense together; one of their group was not selected, so none was made.\n"
-    yield from (f"- `{place(finding)}` {finding.code} {cell(finding.message)}: {why}" for finding, why in held)
-    yield ""
+    for item in held[: form.rows]:
+        yield f"- {code_span(place(item.finding))} {plain(item.finding.code)} {prose(item.finding.message)}: {prose(item.because)}"
+    yield f"- and {len(held) - form.rows} more\n" if len(held) > form.rows else ""
 
 
-# -- the torch APIs of the repository
-
-
-def steps(report: Report) -> Iterator[str]:
+def steps(report: Report, form: Form) -> Iterator[str]:
     """Of a program that trains, what will cost it time on a TPU."""
     if not report.steps:
         return
@@ -199,25 +236,45 @@ def steps(report: Report) -> Iterator[str]:
     for finding in report.steps:
         by_rule[finding.code].append(finding)
     for code, found in sorted(by_rule.items()):
-        rule = rule_of(code)
-        yield f"- {code} {found[0].name}, {sentence(rule.summary) if rule else ''}"
-        yield f"  {', '.join(f'`{name}`' for name in dict.fromkeys(map(place, found)))}\n"
+        rule = report.rule(code)
+        yield f"- {plain(code)} {plain(found[0].name)}, {prose(rule.sentence) if rule else ''}"
+        yield f"  {listing(map(code_span, dict.fromkeys(map(place, found))), form.places)}\n"
 
 
-def apis(report: Report) -> Iterator[str]:
+def included(report: Report) -> Iterator[str]:
+    """What `verify` and `preflight` found, as they say it."""
+    if report.verify:
+        from xlaport.reports.verify import markdown as verify
+
+        for found in report.verify:
+            yield "\n".join(verify.section(found.verification, found.pair)) + "\n"
+    if report.preflight:
+        from xlaport.reports.preflight import markdown as preflight
+
+        for found in report.preflight:
+            yield "\n".join(preflight.section(found)) + "\n"
+
+
+# -- the torch APIs of the repository
+
+
+def apis(report: Report, form: Form) -> Iterator[str]:
     if not report.apis:
         return
-    by_status = defaultdict(list)
-    for use in report.apis:
-        by_status[use.status].append(use)
+    native = [use for use in report.apis if use.status == "native"]
+    others = sorted((use for use in report.apis if use.status != "native"), key=lambda use: api_order(use.status))
     yield "## How XLA runs the torch APIs used here\n"
     yield "From torch_xla's dispatcher registrations and measured runs; see `xlaport/data/`.\n"
-    native = by_status.pop("native", [])
-    yield "| API | status | detail | uses | first |\n|-|-|-|-|-|"
-    for status in sorted(by_status, key=api_order):
-        for use in by_status[status]:
-            yield f"| `{use.name}` | {use.status} | {cell(use.detail)} | {use.count} | `{use.first}` |"
-    yield f"\n{len(native)} more run natively: {', '.join(f'`{use.name}`' for use in native)}\n"
+    if others and form.rows:
+        yield "| API | status | detail | uses | first |\n|-|-|-|-|-|"
+    for use in others[: form.rows]:
+        yield f"| {cell(code_span(use.name))} | {plain(use.status)} | {cell(prose(use.detail))} | {use.count} | {cell(code_span(use.first))} |"
+    if len(others) > form.rows:
+        yield f"\n... and {len(others) - form.rows} more"
+    yield ""
+    if native:
+        names = ", ".join(code_span(use.name) for use in native)
+        yield details(f"{len(native)} more run natively", names) if form.lists else f"{len(native)} more run natively.\n"
 
 
 def api_order(status: str) -> int:
@@ -227,11 +284,11 @@ def api_order(status: str) -> int:
 
 def requirements(report: Report) -> Iterator[str]:
     yield "## Requirements\n"
-    yield "```\n" + "\n".join(report.requirements) + "\n```\n"
+    yield fenced(report.requirements) + "\n"
     yield "On a machine without a TPU leave `[tpu]` out, set `PJRT_DEVICE=CPU`, and take torch from PyTorch's CPU wheel index.\n"
 
 
-def kept_names(report: Report) -> Iterator[str]:
+def kept_names(report: Report, form: Form) -> Iterator[str]:
     found: dict[str, list[str]] = defaultdict(list)
     for file in report.files:
         for finding in file.kept_names:
@@ -240,35 +297,13 @@ def kept_names(report: Report) -> Iterator[str]:
         return
     yield "## Names and texts that still say CUDA\n"
     yield "They work as they are and were not touched.\n"
-    yield from (f"- {code_span(name)}: {', '.join(f'`{p}`' for p in dict.fromkeys(found[name]))}" for name in sorted(found))
-    yield ""
+    names = [f"- {code_span(name)}: {listing(map(code_span, dict.fromkeys(found[name])), form.places)}" for name in sorted(found)]
+    yield details(counted(len(found), "name"), "\n".join(names)) if form.lists else f"{counted(len(found), 'name')}.\n"
 
 
-def unread(report: Report) -> Iterator[str]:
+def unread(report: Report, form: Form) -> Iterator[str]:
     found = [file for file in report.files if file.status in (Status.FAILED, Status.SKIPPED)]
     if found:
         yield "## Files not handled\n"
-        yield from (f"- `{file.name}` {file.status.value}: {cell(file.reason)}" for file in found)
-        yield ""
-
-
-# -- small helpers
-
-
-@lru_cache(maxsize=1)
-def rules() -> dict[str, Rule]:
-    return {rule.code: rule for rule in load.builtin()}
-
-
-def rule_of(code: str) -> Rule | None:
-    return rules().get(code)
-
-
-def place(finding: Finding) -> str:
-    return f"{finding.path}:{finding.location.shown}"
-
-
-def sentence(text: str) -> str:
-    """With a capital and a full stop; a name such as `torch.load` keeps its first letter."""
-    first = text.split(" ", 1)[0]
-    return (text if re.search(r"[._(]", first) else text[:1].upper() + text[1:]).rstrip(".") + "."
+        yield from (f"- {code_span(file.name)} {file.status.value}: {prose(file.reason)}" for file in found[: form.rows])
+        yield f"- and {len(found) - form.rows} more" if len(found) > form.rows else ""

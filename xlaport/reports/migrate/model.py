@@ -1,15 +1,22 @@
-"""The report of one `migrate` run: what every format shows."""
+"""The report of one `migrate` run: what every form shows, and all that `--report FILE.json` keeps."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
+from typing import TYPE_CHECKING
 
-from xlaport.findings import DANGER_ORDER, Finding, Grade
+from xlaport.engine import Held
+from xlaport.findings import DANGER_ORDER, Danger, Finding, Grade, Severity
 from xlaport.ruleset.sharding.plans import Plan
+
+if TYPE_CHECKING:  # only where one is included: their modules cost a run of `migrate` 30 ms
+    from xlaport.preflight.result import Document
+    from xlaport.reports.verify.json import Verified
 
 
 class Status(str, Enum):
@@ -19,6 +26,54 @@ class Status(str, Enum):
     FAILED = "failed"
 
 
+class Effort(str, Enum):
+    """How much work a person has with a place: an estimate from the rule, not from the code around the place."""
+
+    MINUTES = "minutes"
+    """One place, and the rule's page says what to write; or only to be looked at."""
+
+    HOURS = "hours"
+    """The code around it has to be understood, and the change tried."""
+
+    DAYS = "days"
+    """A kernel or a library has to be replaced by something that has to be found or written."""
+
+
+@dataclass(frozen=True)
+class Reason:
+    """A finding (`finding`: its index in `FileOutcome.applied`) is why the lines from `Hunk.lines[at]` on were edited."""
+
+    at: int
+    finding: int
+
+
+@dataclass(frozen=True)
+class Hunk:
+    """Neighbouring edits of one file. `lines` begin with ` `, `-` or `+`, as in a unified diff.
+
+    `line` and `new_line` are those of the first line before and after the run; they count from 1, in the cell of a notebook.
+    """
+
+    line: int
+    new_line: int
+    lines: tuple[str, ...]
+    reasons: tuple[Reason, ...] = ()
+    cell: int | None = None
+
+    def block(self, at: int) -> tuple[str, ...]:
+        """The edited lines from `lines[at]` to the next line that stayed."""
+        end = next((i for i in range(at, len(self.lines)) if self.lines[i][0] == " "), len(self.lines))
+        return self.lines[at:end]
+
+    def numbered(self) -> Iterator[tuple[str, int, int]]:
+        """(line, its number before, its number after): of a removed line the second is that of the line that follows, of an added one the first."""
+        before, after = self.line, self.new_line
+        for line in self.lines:
+            yield line, before, after
+            before += line[0] != "+"
+            after += line[0] != "-"
+
+
 @dataclass(frozen=True)
 class FileOutcome:
     """What became of one file. `reason` says why it was skipped or failed."""
@@ -26,17 +81,37 @@ class FileOutcome:
     name: str
     status: Status
     reason: str = ""
-    before: str = ""
-    after: str = ""
+    hunks: tuple[Hunk, ...] = ()
     applied: tuple[Finding, ...] = ()
+    """Findings whose edits were made, with lines of the file as it was before the run."""
+
     manual: tuple[Finding, ...] = ()
     """Findings left for a person, with lines of the file as it is after the run."""
 
     kept_names: tuple[Finding, ...] = ()
     """Identifiers and texts that say `cuda` and mean nothing to the runtime."""
 
-    held: tuple[tuple[Finding, str], ...] = ()
+    held: tuple[Held, ...] = ()
     """Fixes that were selected but wait for the rest of their group, with the reason."""
+
+    def before(self, finding: Finding) -> Finding:
+        """A finding with lines of the port, with those of the file as it was; where the line was edited, without columns."""
+        place = finding.location
+        (first, kept), (last, also_kept) = self.line_before(place.line, place.cell), self.line_before(place.end_line, place.cell)
+        columns = (place.column, place.end_column) if kept and also_kept else (1, 1)
+        return replace(finding, location=replace(place, line=first, column=columns[0], end_line=max(first, last), end_column=columns[1]))
+
+    def line_before(self, line: int, cell: int | None) -> tuple[int, bool]:
+        """The line that was there, and whether it is the same."""
+        shift = 0
+        for hunk in self.hunks:
+            if hunk.cell != cell or line < hunk.new_line:
+                continue
+            for text, before, after in hunk.numbered():
+                if after == line and text[0] != "-":
+                    return before, text[0] == " "
+            shift += sum((text[0] == "-") - (text[0] == "+") for text in hunk.lines)
+        return line + shift, True
 
 
 @dataclass(frozen=True)
@@ -51,6 +126,51 @@ class ApiUse:
 
 
 @dataclass(frozen=True)
+class RuleNote:
+    """What a report says of a rule that found something: kept with the report, as pages change. `area` is one of `areas.TITLES`."""
+
+    code: str
+    name: str
+    summary: str
+    area: str
+    severity: Severity
+    effort: Effort
+    page: str
+
+    @property
+    def why(self) -> str:
+        """The first sentence of the page's section on why it matters."""
+        text = self.section("Why it matters on a TPU")
+        return text.split(". ")[0].rstrip(".") + "." if text else ""
+
+    @property
+    def remedy(self) -> str:
+        return self.section("What to do")
+
+    @property
+    def sentence(self) -> str:
+        """The summary with a capital and a full stop; a name such as `torch.load` keeps its first letter."""
+        first = self.summary.split(" ", 1)[0]
+        return (self.summary if re.search(r"[._(]", first) else self.summary[:1].upper() + self.summary[1:]).rstrip(".") + "."
+
+    def section(self, title: str) -> str:
+        """The text below a heading, on one line."""
+        _, _, rest = self.page.partition(f"## {title}\n")
+        return " ".join(re.split(r"^(?:## |```)", rest, maxsplit=1, flags=re.MULTILINE)[0].split())
+
+
+@dataclass(frozen=True)
+class Item:
+    """One place of the report with all that it is sorted and filtered by. `applicability` is a grade, or `held`."""
+
+    finding: Finding
+    applicability: str
+    effort: Effort
+    because: str = ""
+    """Of what is held back: what it waits for."""
+
+
+@dataclass(frozen=True)
 class Report:
     """All outcomes of a run, in path order."""
 
@@ -58,6 +178,12 @@ class Report:
     target: str
     versions: str
     requirements: tuple[str, ...]
+    folder: str = "."
+    """Where the files are that the names are of, as the working directory reaches it."""
+
+    written: bool = True
+    """False where nothing was written: then the files are as they were before the run."""
+
     apis: tuple[ApiUse, ...] = ()
     steps: tuple[Finding, ...] = ()
     """What happens in the steps of the port: where it waits for the device, compiles again or runs on the host."""
@@ -66,9 +192,26 @@ class Report:
     """What the distributed setup of each program became."""
 
     notes: tuple[str, ...] = ()
+    rules: tuple[RuleNote, ...] = ()
+    """Those that found something, by code."""
+
+    verify: tuple[Verified, ...] = ()
+    preflight: tuple[Document, ...] = ()
+    """What other verbs found, where it was included."""
 
     def count(self, status: Status) -> int:
         return sum(1 for file in self.files if file.status is status)
+
+    def rule(self, code: str) -> RuleNote | None:
+        return self._rules.get(code)
+
+    @cached_property
+    def _rules(self) -> dict[str, RuleNote]:
+        return {rule.code: rule for rule in self.rules}
+
+    @cached_property
+    def _files(self) -> dict[str, FileOutcome]:
+        return {file.name: file for file in self.files}
 
     @cached_property
     def applied(self) -> list[Finding]:
@@ -81,13 +224,30 @@ class Report:
     @cached_property
     def manual(self) -> list[Finding]:
         """Most dangerous first: silently wrong before loud, then slow; then by place."""
-        found = [finding for file in self.files for finding in file.manual]
-        found += [finding for file in self.files for finding, _ in file.held]
-        return sorted(found, key=lambda f: (DANGER_ORDER[f.danger], *f.sort_key))
+        return [item.finding for item in self.work]
+
+    @cached_property
+    def work(self) -> list[Item]:
+        """What is left for a person, and what is held back, in the order of `manual`."""
+        found = [Item(finding, finding.grade.value, self.effort(finding)) for file in self.files for finding in file.manual]
+        found += [Item(held.finding, "held", Effort.MINUTES, held.because) for file in self.files for held in file.held]
+        return sorted(found, key=lambda item: (DANGER_ORDER[item.finding.danger], *item.finding.sort_key))
+
+    def effort(self, finding: Finding) -> Effort:
+        """That of its rule; an edit that only waits for a person's word, and what does no harm, takes minutes."""
+        if finding.grade is not Grade.MANUAL or finding.danger is Danger.NONE:
+            return Effort.MINUTES
+        rule = self.rule(finding.code)
+        return rule.effort if rule else Effort.HOURS
 
     @cached_property
     def idioms_left(self) -> list[Finding]:
         return [finding for finding in self.manual if finding.is_idiom]
+
+    def on_disk(self, finding: Finding) -> Finding:
+        """A finding of the port, with lines of the file as it is on disk after the run."""
+        file = self._files.get(finding.path)
+        return finding if self.written or file is None else file.before(finding)
 
     @property
     def honest_line(self) -> str:
@@ -106,3 +266,13 @@ class Report:
         """`2 larger than 2 MB, 1 linked out of the tree`; empty when nothing was skipped."""
         kinds = Counter(re.split("[:,]", file.reason)[0] for file in self.files if file.status is Status.SKIPPED)
         return ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
+
+
+def place(finding: Finding) -> str:
+    """`train.py:12`, or `train.ipynb:cell 3:2`."""
+    return f"{finding.path}:{finding.location.shown}"
+
+
+def fullest(names: tuple[str, ...], endings: tuple[str, ...]) -> str:
+    """The file among those of the same report that has the first of these endings, to point to; empty without one."""
+    return next((name for ending in endings for name in names if name.lower().endswith(ending)), "")

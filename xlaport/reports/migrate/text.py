@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import TextIO
 
 from xlaport.findings import Danger, Finding
-from xlaport.reports.migrate.model import Report, Status
+from xlaport.reports.migrate.model import Report, Status, fullest, place
 from xlaport.reports.terminal import WIDTH, writer
 
 SHOWN = 20
 """Manual items printed, equal ones as one; the report file lists all of them."""
+
+COMPLETE = (".html", ".json", ".md", ".sarif")
+"""Endings of the forms that list all that is left."""
 
 STYLES = {Danger.SILENT: "bold red", Danger.LOUD: "red", Danger.SLOW: "yellow", Danger.NONE: "dim"}
 LABELS = {
@@ -20,8 +23,8 @@ LABELS = {
 }
 
 
-def summary(report: Report, out: TextIO, report_file: str | None = None) -> None:
-    """Files, the honest line, and what is left, most dangerous first."""
+def migration(report: Report, out: TextIO, others: tuple[str, ...] = ()) -> None:
+    """Files, the honest line, and what is left, most dangerous first. `others` are the files that this report is written to."""
     write = writer(out)
     write(f"files: {report.files_line}", "")
     if report.skipped_line:
@@ -36,17 +39,34 @@ def summary(report: Report, out: TextIO, report_file: str | None = None) -> None
     if left:
         write("", "")
     danger, groups = None, equal_items(left)
-    for first, *others in groups[:SHOWN]:
+    for first, *further in groups[:SHOWN]:
         if first.danger is not danger:
             danger = first.danger
             write(f"{LABELS[danger]}:", STYLES[danger])
         write(f"  {item(first)}", "")
-        if others:
-            write(further_places(others), "dim")
+        if further:
+            write(further_places(further), "dim")
     hidden = sum(map(len, groups[SHOWN:]))
     if hidden:
-        where = f"in {report_file}" if report_file else "with --report FILE"
-        write(f"  ... and {hidden} more, listed {where}", "dim")
+        name = fullest(others, COMPLETE)
+        write(f"  ... and {hidden} more, listed {f'in {name}' if name else 'with --report FILE'}", "dim")
+    included(report, out)
+
+
+def included(report: Report, out: TextIO) -> None:
+    """What other verbs found, as they say it."""
+    if report.verify:
+        from xlaport.reports.verify import text as verify
+
+        for found in report.verify:
+            print(file=out)
+            verify.verification(found.verification, found.pair, out)
+    if report.preflight:
+        from xlaport.reports.preflight import text as preflight
+
+        for found in report.preflight:
+            print(file=out)
+            preflight.preflight(found, out)
 
 
 def equal_items(findings: list[Finding]) -> list[list[Finding]]:
@@ -59,18 +79,14 @@ def equal_items(findings: list[Finding]) -> list[list[Finding]]:
 
 def further_places(findings: list[Finding]) -> str:
     """`    and 3 more: a.py:3, b.py:8, ...`, as many places as fit on a line."""
-    line, rest = f"    and {len(findings)} more", list(dict.fromkeys(place_of(finding) for finding in findings))
-    for number, place in enumerate(rest):
-        longer = f"{line}{', ' if number else ': '}{place}"
+    line, rest = f"    and {len(findings)} more", list(dict.fromkeys(place(finding) for finding in findings))
+    for number, name in enumerate(rest):
+        longer = f"{line}{', ' if number else ': '}{name}"
         if len(longer) + len(", ...") * (number + 1 < len(rest)) > WIDTH:
             return f"{line}{', ' if number else ': '}..."
         line = longer
     return line
 
 
-def place_of(finding: Finding) -> str:
-    return f"{finding.path}:{finding.location.shown}"
-
-
 def item(finding: Finding) -> str:
-    return f"{place_of(finding)}: {finding.message} [xlaport rule {finding.code}]"
+    return f"{place(finding)}: {finding.message} [xlaport rule {finding.code}]"

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TextIO
 
 from xlaport.preflight.result import Document, Result
-from xlaport.reports.markdown import cell, code_span
+from xlaport.reports.markdown import cell, code_span, prose
 from xlaport.reports.preflight import text as words
 
 
@@ -20,7 +20,7 @@ def section(document: Document) -> list[str]:
     lines = ["## Preflight", "", *slices(document), ""]
     lines += [f"{words.times(shown)}.", ""] if shown.time else []
     lines += memory(shown) + places(shown) + buffers(shown) + helps(document)
-    lines += [f"- {note}" for note in shown.notes] + ([""] if shown.notes else [])
+    lines += [f"- {prose(note)}" for note in shown.notes] + ([""] if shown.notes else [])
     said = words.provenance(shown)
     return lines + ([f"{said}."] if said else [])
 
@@ -31,7 +31,7 @@ def table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
 
 
 def slices(document: Document) -> list[str]:
-    return table(("slice", "verdict", "GiB a device", "step at least", "cost model", "reason"), (row(str(result.topology), result) for result in document.results))
+    return table(("slice", "verdict", "GiB a device", "step at least", "cost model", "reason"), (map(prose, row(str(result.topology), result)) for result in document.results))
 
 
 def row(name: str, result: Result) -> tuple[str, ...]:
@@ -63,12 +63,12 @@ def places(result: Result) -> list[str]:
 def buffers(result: Result) -> list[str]:
     if not result.buffers:
         return []
-    rows = ((words.gib(buffer.size), code_span(", ".join(buffer.shapes[:2])), words.where(buffer)) for buffer in result.buffers)
+    rows = ((words.gib(buffer.size), code_span(", ".join(buffer.shapes[:2])), prose(words.where(buffer))) for buffer in result.buffers)
     return [*table(("largest buffers, GiB", "shapes", "made by"), rows), ""]
 
 
 def helps(document: Document) -> list[str]:
     if not document.attempts:
         return []
-    rows = (row(attempt.what, attempt.result) for attempt in document.attempts)
+    rows = (map(prose, row(attempt.what, attempt.result)) for attempt in document.attempts)
     return [*table(("tried by compiling", "verdict", "GiB a device", "step at least", "cost model", "reason"), rows), ""]

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 from typing import TextIO
 
+from xlaport.reports.markdown import code_span, plain
 from xlaport.reports.verify import sentences
 from xlaport.runtime.verify.runs import Pair
 from xlaport.runtime.verify.verification import Verification
 
 
 def verification(found: Verification, pair: Pair, out: TextIO) -> None:
+    print("\n".join(section(found, pair)), file=out)
+
+
+def section(found: Verification, pair: Pair) -> list[str]:
     lines = [
         f"## xlaport verify: {found.judgement.verdict.value}",
         "",
-        f"`{escaped(pair.port.script.name)}` against `{escaped(pair.reference.script.name)}`: {text(sentences.headline(found))}.",
+        f"{code_span(pair.port.script.name)} against {code_span(pair.reference.script.name)}: {plain(sentences.headline(found))}.",
         "",
-        *(f"- {text(remark)}" for remark in sentences.remarks(found, pair)),
+        *(f"- {plain(remark)}" for remark in sentences.remarks(found, pair)),
     ]
     if found.comparisons:
         lines += ["", "<details><summary>Losses</summary>", "", *table(found), "", "</details>"]
-    print("\n".join(lines), file=out)
+    return lines
 
 
 def table(found: Verification) -> list[str]:
@@ -28,13 +33,3 @@ def table(found: Verification) -> list[str]:
     head = ["| step | CPU | port | difference | envelope |", "|-:|-:|-:|-:|-:|"]
     return head + [f"| {step} | {a:.6g} | {b:.6g} | {apart:.1e} | {allowed:.1e} |" for step, a, b, apart, allowed in rows]
 
-
-def escaped(name: str) -> str:
-    return name.replace("`", "'")
-
-
-def text(words: str) -> str:
-    """Words that may hold names of the user's program: no markup, no tags, no table cells."""
-    for char in "\\`*_[]<>|#":
-        words = words.replace(char, "\\" + char)
-    return words.replace("\n", " ")

@@ -1,0 +1,204 @@
+"""A migration as one page of its own: it works from disk, asks no network, and is read with a screen reader, in the dark and on paper."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby, zip_longest
+from typing import NamedTuple, TextIO
+
+from xlaport.findings import Danger, Finding, Grade, Severity
+from xlaport.reports import html
+from xlaport.reports.migrate.markdown import DANGERS, GRADES, api_order, is_source
+from xlaport.reports.migrate.model import ApiUse, Effort, FileOutcome, Hunk, Item, Report, RuleNote, Status
+from xlaport.reports.migrate.rules import TITLES
+from xlaport.targets import PROFILES
+
+APPLICABILITIES = {
+    "safe": "safe", "required": "required", "unsafe": "unsafe", "manual": "by hand", "held": "held back",
+}
+"""What can be done about a place -> its word in the filter."""
+
+
+def migration(report: Report, out: TextIO, others: tuple[str, ...] = ()) -> None:
+    print(page(report), file=out)
+
+
+def page(report: Report) -> str:
+    return html.render(
+        "migrate.html", script_name="filter.js", report=report, title=PROFILES[report.target].title if report.target in PROFILES else report.target,
+        areas=areas(report), grades=grades(report), efforts=efforts(report), dangers=DANGERS, work=work(report), files=changed(report), apis=apis(report),
+        rules=named_rules(report), severities=[severity.value for severity in Severity], applicabilities=APPLICABILITIES, kept=kept(report),
+        is_source=is_source, unread=[file for file in report.files if file.status in (Status.FAILED, Status.SKIPPED)], key=key, verify=verified(report), preflight=preflights(report),
+    )
+
+
+def key(finding: Finding, applicability: str = "") -> str:
+    """What a place is filtered by."""
+    return f"{finding.code} {finding.severity.value} {applicability or finding.grade.value}"
+
+
+# -- the overview
+
+
+@dataclass(frozen=True)
+class Area:
+    """A part of a port: idioms converted, and what is left by danger."""
+
+    title: str
+    converted: int
+    left: dict[Danger, int]
+    waits: int
+
+    @property
+    def share(self) -> int:
+        """Per cent that is done of what does harm."""
+        harmful = sum(count for danger, count in self.left.items() if danger is not Danger.NONE)
+        return 100 * self.converted // (self.converted + harmful) if self.converted or harmful else 0 if self.waits else 100
+
+    @property
+    def state(self) -> tuple[str, str]:
+        """(class, words)."""
+        if self.left[Danger.SILENT] or self.left[Danger.LOUD]:
+            return "bad", "to do"
+        if self.left[Danger.SLOW] or self.waits:
+            return "fair", "runs, not at full speed"
+        return "good", "ready"
+
+
+def areas(report: Report) -> list[Area]:
+    """Those with findings, in the order of `rules.TITLES`; a rule the report does not know belongs to the last."""
+
+    def of(finding: Finding) -> str:
+        rule = report.rule(finding.code)
+        return rule.area if rule else TITLES[-1]
+
+    left = [item.finding for item in report.work]
+    titles = dict.fromkeys((*TITLES, *(rule.area for rule in report.rules)))
+    found = []
+    for title in titles:
+        here = [finding for finding in left if of(finding) == title]
+        converted, waits = (sum(of(finding) == title for finding in findings) for findings in (report.applied, report.steps))
+        if here or converted or waits:
+            found.append(Area(title, converted, {danger: sum(f.danger is danger for f in here) for danger in Danger}, waits))
+    return found
+
+
+def grades(report: Report) -> list[tuple[str, int]]:
+    counts = [(text, sum(f.grade is grade for f in report.idioms_converted)) for grade, text in GRADES.items()]
+    return [(text, count) for text, count in counts if count]
+
+
+def efforts(report: Report) -> list[tuple[Effort, int]]:
+    return [(effort, count) for effort in Effort if (count := sum(item.effort is effort for item in report.work))]
+
+
+def work(report: Report) -> list[tuple[Danger, list[Item]]]:
+    return [(danger, list(items)) for danger, items in groupby(report.work, key=lambda item: item.finding.danger)]
+
+
+# -- edits side by side
+
+
+class Row(NamedTuple):
+    """A line before and after; None where there is none. `kind`: `same`, or `edit`."""
+
+    kind: str
+    before: int | None
+    old: str | None
+    after: int | None
+    new: str | None
+
+
+class Part(NamedTuple):
+    """Lines that stayed, or a block that was edited with the findings it was edited for."""
+
+    rows: list[Row]
+    reasons: list[tuple[Finding, bool]]
+    """With whether it is the first of its rule here: what the rule says is said once."""
+
+    is_edit: bool
+
+
+class Shown(NamedTuple):
+    hunk: Hunk
+    parts: list[Part]
+
+
+class Changed(NamedTuple):
+    """A file with its hunks; `elsewhere` are findings whose edit is none of them."""
+
+    file: FileOutcome
+    hunks: list[Shown]
+    elsewhere: list[Finding]
+
+
+def changed(report: Report) -> list[Changed]:
+    return [changed_file(file) for file in report.files if file.hunks or file.applied]
+
+
+def changed_file(file: FileOutcome) -> Changed:
+    shown = {reason.finding for hunk in file.hunks for reason in hunk.reasons}
+    elsewhere = [finding for index, finding in enumerate(file.applied) if index not in shown]
+    return Changed(file, [Shown(hunk, list(parts(hunk, file.applied))) for hunk in file.hunks], elsewhere)
+
+
+def parts(hunk: Hunk, applied: Sequence[Finding]) -> Iterator[Part]:
+    numbered = list(enumerate(hunk.numbered()))
+    for is_edit, group in groupby(numbered, key=lambda item: item[1][0][0] != " "):
+        lines = list(group)
+        at = lines[0][0]
+        found = [applied[reason.finding] for reason in hunk.reasons if reason.at == at]
+        reasons = [(finding, all(other.code != finding.code for other in found[:index])) for index, finding in enumerate(found)]
+        yield Part(list(edited(lines) if is_edit else kept_lines(lines)), reasons, is_edit)
+
+
+def kept_lines(lines) -> Iterator[Row]:
+    return (Row("same", before, line[1:], after, line[1:]) for _, (line, before, after) in lines)
+
+
+def edited(lines) -> Iterator[Row]:
+    """Removed lines beside added ones, in their order."""
+    old = [(before, line[1:]) for _, (line, before, _) in lines if line[0] == "-"]
+    new = [(after, line[1:]) for _, (line, _, after) in lines if line[0] == "+"]
+    for left, right in zip_longest(old, new, fillvalue=(None, None)):
+        yield Row("edit", *left, *right)
+
+
+# -- what else there is
+
+
+def apis(report: Report) -> tuple[list[ApiUse], list[ApiUse]]:
+    """Those that need a look, the worst first, and those that run natively."""
+    others = sorted((use for use in report.apis if use.status != "native"), key=lambda use: api_order(use.status))
+    return others, [use for use in report.apis if use.status == "native"]
+
+
+def named_rules(report: Report) -> list[RuleNote | Finding]:
+    """What every code in the report is: its page, or else the name that a finding gives it."""
+    found = {finding.code: finding for finding in (*report.applied, *report.manual, *report.steps)}
+    return [report.rule(code) or found[code] for code in sorted(found)]
+
+
+def kept(report: Report) -> list[tuple[str, list[Finding]]]:
+    named: dict[str, list[Finding]] = {}
+    for file in report.files:
+        for finding in file.kept_names:
+            named.setdefault(finding.message, []).append(finding)
+    return sorted(named.items())
+
+
+def verified(report: Report) -> list:
+    if not report.verify:
+        return []
+    from xlaport.reports.verify import html as verify
+
+    return [verify.view(found.verification, found.pair) for found in report.verify]
+
+
+def preflights(report: Report) -> list:
+    if not report.preflight:
+        return []
+    from xlaport.reports.preflight import html as preflight
+
+    return list(map(preflight.view, report.preflight))
