@@ -39,6 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-lockstep", dest="lockstep", action="store_const", const="never", help=argparse.SUPPRESS)
     parser.add_argument("--bisect", action="store_true", help="where they differ, find the module or gradient it starts in")
     parser.add_argument("--replicas", type=positive, default=1, metavar="N", help="of a data-parallel program: N processes of the original, N virtual devices of the port")
+    parser.add_argument("--devices", type=positive, default=1, metavar="N", help="of a sharded (SPMD) port: N virtual devices, against one process of the original")
     parser.add_argument("--python", default=sys.executable, metavar="PYTHON", help="the Python of the programs (default: this one)")
     parser.add_argument("--folder", type=Path, metavar="FOLDER", help="where both programs run (default: here)")
     parser.add_argument("--output-format", choices=FORMATS, default="text")
@@ -71,12 +72,14 @@ def pair_of(options: argparse.Namespace) -> Pair:
     ported = imports_torch_xla(port)
     if options.original is None and ported:
         raise UserError(f"{port} is a port already: name the script it was made from with --original")
+    if options.devices > 1 and options.replicas > 1:
+        raise UserError("--devices is of a sharded port, --replicas of a data-parallel one: give one of them")
     folder = (options.folder or Path.cwd()).resolve()
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder")
     python = python_of(options.python, "torch_xla")
     made = [Program(script.resolve(), tuple(options.program_arguments), python, folder) for script in (original, port)]
-    return Pair(made[0], made[1], options.steps, options.seed, options.rng == "host", options.limit, options.jobs, options.original is None, options.replicas)
+    return Pair(made[0], made[1], options.steps, options.seed, options.rng == "host", options.limit, options.jobs, options.original is None, options.replicas, options.devices)
 
 
 def imports_torch_xla(script: Path) -> bool:

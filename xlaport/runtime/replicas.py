@@ -51,13 +51,14 @@ def environment(count: int) -> dict[str, str]:
     }
 
 
-def run(worker: Callable[..., Any], args: Sequence[Any] = ()) -> list[Any]:
+def run(worker: Callable[..., Any], args: Sequence[Any] = (), of_rank: Callable[[int, int], dict[str, str]] | None = None) -> list[Any]:
     """Call `worker(rank, *args)` in every replica, and give what each returned, by rank.
 
-    A replica that raises ends the others at their next launch, and its exception is raised here.
+    A replica that raises ends the others at their next launch, and its exception is raised here. `of_rank(rank, count)`:
+    variables that the environment holds while a replica has the turn.
     """
     global TURNS
-    TURNS = turns = Turns(device_count())
+    TURNS = turns = Turns(device_count(), of_rank)
     import torch_xla.runtime as xr
     from torch_xla._internal import pjrt
 
@@ -134,7 +135,8 @@ class Ended(Exception):
 class Turns:
     """Which replica runs. Random generators of the host are kept for each, as they are one of the process."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, of_rank: Callable[[int, int], dict[str, str]] | None = None) -> None:
+        self.of_rank = of_rank
         self.failure: BaseException | None = None
         self.current = 0
         self.count = count
@@ -148,6 +150,8 @@ class Turns:
         if self.failure is not None:
             raise Ended
         set_random_state(self.random_states[rank])
+        if self.of_rank is not None:
+            os.environ.update(self.of_rank(rank, self.count))
 
     def pass_on(self, rank: int) -> None:
         self.random_states[rank] = random_state()

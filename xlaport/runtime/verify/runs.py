@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from xlaport import usercache
-from xlaport.runtime import program, replicas
+from xlaport.runtime import launcher, program, replicas
+from xlaport.runtime.carry.distributed import free_port
 from xlaport.runtime.job import Job, LockStep
 from xlaport.runtime.program import Program
 from xlaport.runtime.verify.traces import Trace, trace
@@ -24,7 +25,8 @@ class Pair:
 
     The reference runs on the CPU, CUDA carried there. The port runs as it is, or carried to XLA (`carry_port`) where it
     is the unported program. `limit` is in seconds a run; `jobs` runs go side by side. With `replicas` the reference runs in
-    as many processes under gloo, and the port's replicas take turns on virtual devices.
+    as many processes under gloo, and the port's replicas take turns on virtual devices. With `devices` the port is sharded
+    over as many, and the reference is one process with the whole batch.
     """
 
     reference: Program
@@ -36,6 +38,12 @@ class Pair:
     jobs: int
     carry_port: bool = False
     replicas: int = 1
+    devices: int = 1
+
+    @property
+    def is_alone(self) -> bool:
+        """One device on both sides: then states can be handed from one to the other."""
+        return self.replicas == self.devices == 1
 
 
 @dataclass(frozen=True)
@@ -129,15 +137,32 @@ def kept_graphs() -> str | None:
 
 def reference(pair: Pair, folder: Path, said: Progress, **changes) -> Trace:
     said(f"original on the CPU ({folder.name})")
-    original = pair.reference.on(pair.replicas) if pair.replicas > 1 else pair.reference
-    return trace(program.run(original, job(pair, folder, carry="cpu", **changes), pair.limit))
+    return trace(program.run(original(pair), job(pair, folder, carry="cpu", **changes), pair.limit))
+
+
+def original(pair: Pair) -> Program:
+    """The reference as it is started: in a sharded pair with what a launcher says to the only process it starts."""
+    if pair.replicas > 1:
+        return pair.reference.on(pair.replicas)
+    if pair.devices > 1:
+        return pair.reference.with_environment(**launcher.environment(0, 1), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()))
+    return pair.reference
+
+
+def on_devices(pair: Pair) -> Program:
+    """The port as it is started."""
+    if pair.devices > 1:
+        return pair.port.with_environment(PJRT_DEVICE="CPU", TPU_SKIP_MDS_QUERY="1", CPU_NUM_DEVICES=str(pair.devices))
+    if pair.replicas == 1:
+        return pair.port
+    started = pair.port if program.starts_processes(pair.port.script) else launcher.started_by_it(pair.port)
+    return started.with_environment(**replicas.environment(pair.replicas))
 
 
 def ported(pair: Pair, folder: Path, said: Progress, **changes) -> Trace:
     said(f"port on XLA ({folder.name})")
     carry = "xla" if pair.carry_port else None
-    port = pair.port.with_environment(**replicas.environment(pair.replicas)) if pair.replicas > 1 else pair.port
-    return trace(program.run(port, job(pair, folder, carry=carry, threads=threads(), replicas=pair.replicas, **changes), pair.limit))
+    return trace(program.run(on_devices(pair), job(pair, folder, carry=carry, threads=threads(), replicas=pair.replicas, **changes), pair.limit))
 
 
 # -- lock-step

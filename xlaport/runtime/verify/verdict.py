@@ -65,7 +65,7 @@ def incomparable(free: Free, host_random: bool) -> str | None:
     if not port.losses:
         return "no loss was seen in the port: it calls .backward() on no one-element tensor"
     if len(base.ran.ranks) != len(port.ran.ranks):
-        return f"{counted(base)} of the original trained, and {counted(port)} of the port: it does not launch replicas by torch_xla.launch"
+        return f"{counted(base)} of the original trained, and {counted(port)} of the port: it starts no replicas"
     if port.devices == {"cpu"}:
         return "the port computes its losses on the CPU, not on XLA: it proves nothing about a TPU"
     if differs_at_once(free.reference):

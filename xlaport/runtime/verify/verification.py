@@ -105,12 +105,12 @@ def decided(pair: Pair, wishes: Wishes, free: Free, found: Verification, folder:
     judgement = verdict.judge_free(free)
     asked = wishes.lockstep == "always" or wishes.lockstep == "auto" and verdict.needs_lockstep(free, judgement)
     rows: Sequence[StepDeviation] = ()
-    if asked and free.base.steps and pair.replicas == 1:
+    if asked and free.base.steps and pair.is_alone:
         locked = runs.locked(pair, folder / "lock", said, found.mixed)
         rows = verdict.step_deviations(locked)
         judgement = together(judgement, verdict.judge_locked(locked, rows))
     found = replace(found, judgement=judgement, lockstep=tuple(rows))
-    if wishes.bisect and pair.replicas == 1 and judgement.verdict in (Verdict.DIVERGED, Verdict.DRIFT) and free.base.steps:
+    if wishes.bisect and pair.is_alone and judgement.verdict in (Verdict.DIVERGED, Verdict.DRIFT) and free.base.steps:
         found = replace(found, origin=followed(pair, found, folder, said))
     return found
 

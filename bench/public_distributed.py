@@ -1,0 +1,221 @@
+"""Public distributed programs: migrated with no hand edit, and compared with their originals by `xlaport verify`.
+
+    python bench/public_distributed.py --corpus CHECKOUTS --work SCRATCH --python PY [--only NAME...] [--update-results]
+
+CHECKOUTS holds folders named OWNER_REPO. Data-parallel originals run in two processes under gloo, and their ports with two
+replicas that take turns on virtual devices of XLA:CPU; a sharded original runs in one process, and its port over four
+virtual devices. What a case changes is changed before the migration, on both sides: a loss or initial weights that are not
+trivial, a package that is not there. Results are kept in SCRATCH and used again unless --fresh is given.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import child
+import results_doc
+
+from xlaport.reports.verify import sentences
+from xlaport.runtime.carry.distributed import free_port
+from xlaport.runtime.program import Program
+from xlaport.runtime.verify.runs import Pair
+from xlaport.runtime.verify.verification import Verification, Wishes, verify
+
+COLUMNS = ("program", "changed on both sides", "on", "verdict", "steps", "largest difference", "envelope", "compiled (late)", "seconds", "why")
+
+SQUARED = "\n\nimport torch.nn.functional\ntorch.nn.functional.cross_entropy = torch.nn.functional.mse_loss\n"
+INITIALISED = """
+
+_reset = Transformer.reset_parameters
+
+
+def _reset_all(self):
+    _reset(self)
+    for layer in self.layers:
+        layer.reset_parameters()
+
+
+Transformer.reset_parameters = _reset_all
+"""
+AUTOENCODER = """
+import torch
+
+
+class Drawn:
+    def __init__(self, mean):
+        self.mean = mean
+
+    def sample(self):
+        return self.mean
+
+
+class Encoded:
+    def __init__(self, mean):
+        self.latent_dist = Drawn(mean)
+
+
+class AutoencoderKL(torch.nn.Module):
+    @classmethod
+    def from_pretrained(cls, *names, **options):
+        return cls()
+
+    def encode(self, x):
+        return Encoded(torch.nn.functional.avg_pool2d(x, 8)[:, :1].repeat(1, 4, 1, 1) * 2)
+"""
+
+
+@dataclass(frozen=True)
+class Case:
+    """`folder` of a checkout, its `script` and arguments; `prepare` changes a copy of the folder before it is migrated."""
+
+    name: str
+    checkout: str
+    folder: str
+    script: str
+    arguments: tuple[str, ...] = ()
+    changed: str = "-"
+    prepare: Callable[[Path], None] = lambda folder: None
+    replicas: int = 1
+    devices: int = 1
+    steps: int = 10
+    library: bool = False
+
+
+def squared(folder: Path) -> None:
+    """The example's cross entropy is over one class: 0, with no gradient."""
+    append(folder / "datautils.py", SQUARED)
+
+
+def initialised(folder: Path) -> None:
+    """The example leaves the weights of its blocks as they are in fresh memory."""
+    append(folder / "model.py", INITIALISED)
+
+
+def append(file: Path, text: str) -> None:
+    file.write_text(file.read_text(encoding="utf-8") + text, encoding="utf-8")
+
+
+def autoencoder(folder: Path) -> None:
+    (folder / "diffusers").mkdir()
+    (folder / "diffusers" / "__init__.py").touch()
+    (folder / "diffusers" / "models.py").write_text(AUTOENCODER, encoding="utf-8")
+
+
+DDP = ("pytorch_examples", "distributed/ddp-tutorial-series")
+LOSS = "squared error for the cross entropy over one class"
+WEIGHTS = "weights of the blocks initialised"
+CASES = (
+    Case("ddp-tutorial-series/multigpu.py", *DDP, "multigpu.py", ("1", "10", "--batch_size", "32"), replicas=2),
+    Case("ddp-tutorial-series/multigpu.py", *DDP, "multigpu.py", ("1", "10", "--batch_size", "32"), LOSS, squared, replicas=2),
+    Case("ddp-tutorial-series/multigpu_torchrun.py", *DDP, "multigpu_torchrun.py", ("1", "10", "--batch_size", "32"), LOSS, squared, replicas=2),
+    Case("ddp-tutorial-series/multinode.py", *DDP, "multinode.py", ("1", "10", "--batch_size", "32"), LOSS, squared, replicas=2),
+    Case("distributed/FSDP2", "pytorch_examples", "distributed/FSDP2", "example.py", devices=4),
+    Case("distributed/FSDP2", "pytorch_examples", "distributed/FSDP2", "example.py", (), WEIGHTS, initialised, devices=4),
+    Case("distributed/FSDP2, --runtime-library", "pytorch_examples", "distributed/FSDP2", "example.py", (), WEIGHTS, initialised, devices=4, library=True),
+    Case(
+        "DiT", "facebookresearch_DiT", ".", "train.py",
+        ("--data-path", "images", "--model", "DiT-S/8", "--global-batch-size", "4", "--num-workers", "0", "--epochs", "1", "--log-every", "5", "--results-dir", "results"),
+        "a stand-in for the autoencoder", autoencoder, replicas=2, steps=5,
+    ),
+    Case(
+        "imagenet", "pytorch_examples", "imagenet", "main.py",
+        ("-a", "resnet18", "--multiprocessing-distributed", "--world-size", "1", "--rank", "0", "-b", "4", "--epochs", "1", "-p", "1", "--seed", "1", "--dist-url", "tcp://127.0.0.1:PORT", "images"),
+        replicas=2, steps=4,
+    ),
+)
+
+
+def main() -> None:
+    options = arguments()
+    images(options)
+    rows = []
+    for number, case in enumerate(CASES):
+        kept = options.work / "rows" / f"{number}.json"
+        if not options.only or any(name in case.name for name in options.only):
+            if options.fresh or not kept.exists():
+                kept.parent.mkdir(parents=True, exist_ok=True)
+                kept.write_text(json.dumps(measure(case, number, options)), encoding="utf-8")
+        if kept.exists():
+            rows.append(json.loads(kept.read_text(encoding="utf-8")))
+            print(" | ".join(rows[-1]), flush=True)
+    body = section(rows)
+    if options.update_results:
+        results_doc.replace_section("public-distributed", body)
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--corpus", type=lambda text: Path(text).resolve(), required=True)
+    parser.add_argument("--work", type=lambda text: Path(text).resolve(), required=True)
+    parser.add_argument("--python", required=True, help="Python with torch, torch_xla and what the programs need")
+    parser.add_argument("--limit", type=float, default=1800, help="seconds a run may take")
+    parser.add_argument("--only", nargs="+", default=[], metavar="NAME")
+    parser.add_argument("--fresh", action="store_true")
+    parser.add_argument("--update-results", action="store_true")
+    return parser.parse_args()
+
+
+def images(options: argparse.Namespace) -> None:
+    """A folder of small pictures in two classes, as torchvision's ImageFolder reads them; the data of two programs."""
+    from PIL import Image
+
+    for split in ("", "train", "val"):
+        for label in ("a", "b"):
+            folder = options.work / "run" / "images" / split / label
+            folder.mkdir(parents=True, exist_ok=True)
+            for number in range(32):
+                file = folder / f"{number}.png"
+                if not file.exists():
+                    Image.effect_noise((64, 64), 40 + 5 * number).convert("RGB").save(file)
+
+
+def measure(case: Case, number: int, options: argparse.Namespace) -> list[str]:
+    source, port = options.work / "sources" / str(number), options.work / "ports" / str(number)
+    for folder in (source, port):
+        shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(options.corpus / case.checkout / case.folder, source, ignore=shutil.ignore_patterns(".git"))
+    case.prepare(source)
+    child.xlaport("migrate", source, "--out", port, *(["--runtime-library"] if case.library else []))
+    started = time.monotonic()
+    os.environ["PYTHONPATH"] = str(results_doc.RESULTS.parents[1])  # a port may import the runtime library
+    programs = [program(case, folder, options) for folder in (source, port)]
+    found = verify(Pair(*programs, case.steps, 0, True, options.limit, 1, replicas=case.replicas, devices=case.devices), Wishes("never", False), print)
+    return row(case, found, time.monotonic() - started)
+
+
+def program(case: Case, folder: Path, options: argparse.Namespace) -> Program:
+    words = tuple(word.replace("PORT", str(free_port())) for word in case.arguments)
+    return Program(folder / case.script, words, options.python, options.work / "run")
+
+
+def row(case: Case, found: Verification, seconds: float) -> list[str]:
+    loss = found.comparisons[0] if found.comparisons else None
+    run = found.performance
+    why = f"the {found.failure.side} could not run: {found.failure.reason}" if found.failure else "; ".join(found.judgement.reasons)
+    where = f"{case.replicas} replicas" if case.replicas > 1 else f"{case.devices} devices, sharded"
+    return [
+        case.name, case.changed, where, found.judgement.verdict.value, str(sentences.steps(found)),
+        f"{max(loss.deviation, default=0.0):.1e}" if loss else "-", f"{loss.width:.1e}" if loss else "-",
+        f"{run.compiled} ({len(run.late)})" if run else "-", f"{seconds:.0f}", why[:200] or "-",
+    ]
+
+
+def section(rows: list[list[str]]) -> str:
+    matched = sum(row[3] == "MATCH" for row in rows)
+    return "\n".join([
+        "## Public distributed programs", "",
+        f"`python bench/public_distributed.py --corpus ... --work ... --python ... --update-results`: {matched} of {len(rows)} rows are MATCH, losses, gradients and weights of every rank.",
+        "Data-parallel originals ran in two processes under gloo and their ports with two replicas in turn; sharded ports over four virtual devices.", "",
+        results_doc.table(COLUMNS, rows),
+    ])
+
+
+if __name__ == "__main__":
+    main()
