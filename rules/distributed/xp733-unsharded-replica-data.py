@@ -1,13 +1,13 @@
-"""Replicas whose loaders have no sampler."""
+"""Replicas whose loaders have no sampler that divides the data."""
 
 import ast
 
 from xlaport.analysis import collectives
-from xlaport.analysis.values import reaching
 from xlaport.ruleset.api import Context, syntax
 
 LOADERS = ("torch_xla.distributed.parallel_loader.MpDeviceLoader", "torch_xla.distributed.parallel_loader.ParallelLoader")
-DIVIDING = frozenset({"sampler", "batch_sampler"})
+OF_ONE = tuple(f"torch.utils.data.{name}" for name in ("RandomSampler", "SequentialSampler", "SubsetRandomSampler", "WeightedRandomSampler"))
+"""Samplers that know of no replicas."""
 
 
 def check(context: Context):
@@ -17,19 +17,23 @@ def check(context: Context):
         loader = syntax.argument(call, "loader", 0)
         if loader is None or syntax.is_dead(call):
             continue
-        made = [loader] if isinstance(loader, ast.Call) else values_of(context, loader)
+        made = [loader] if isinstance(loader, ast.Call) else collectives.given(loader, context.module)
         if made and all(is_undivided(context, value) for value in made):
             yield context.finding(call)
 
 
-def values_of(context: Context, node: ast.expr) -> list[ast.expr | None]:
-    if not isinstance(node, ast.Name):
-        return []
-    return [binding.value for binding in reaching(context.names.bindings(node), node) if binding.how == "assign"]
-
-
 def is_undivided(context: Context, value: ast.expr | None) -> bool:
+    """A loader without a sampler, or with one that knows of no replicas."""
     if not isinstance(value, ast.Call) or not context.refers(value.func, "torch.utils.data.DataLoader"):
         return False
-    named = [keyword.arg for keyword in value.keywords]
-    return len(value.args) < 4 and None not in named and not DIVIDING.intersection(named)
+    named = {keyword.arg: keyword.value for keyword in value.keywords}
+    if len(value.args) >= 4 or None in named or "batch_sampler" in named:
+        return False
+    return "sampler" not in named or is_of_one(context, named["sampler"])
+
+
+def is_of_one(context: Context, sampler: ast.expr) -> bool:
+    made = [sampler] if isinstance(sampler, (ast.Call, ast.Constant)) else collectives.given(sampler, context.module)
+    return bool(made) and all(
+        isinstance(value, ast.Constant) and value.value is None or isinstance(value, ast.Call) and context.refers(value.func, *OF_ONE) for value in made
+    )

@@ -58,7 +58,7 @@ def conditions(call: ast.Call) -> Iterator[ast.expr]:
                     yield earlier.test
         if isinstance(parent, (*FUNCTIONS, ast.Lambda)):
             return
-        if isinstance(parent, ast.If) and child is not parent.test:
+        if isinstance(parent, (ast.If, ast.IfExp)) and child is not parent.test:
             yield parent.test
         child = parent
 
@@ -78,8 +78,15 @@ def differs(context: Context, test: ast.expr, reduced: list[ast.Call]) -> str:
 def is_rank(context: Context, node: ast.expr) -> bool:
     if isinstance(node, ast.Call):
         return context.refers(node.func, "torch.distributed.get_rank", "torch_xla.runtime.global_ordinal", "torch_xla.core.xla_model.is_master_ordinal")
+    if isinstance(node, ast.Name) and any(isinstance(binding.node, ast.arg) and is_index(context, binding.node) for binding in context.names.bindings(node)):
+        return True
     named = guess_by_name(last_name(node))
     return Kind.RANK in named or Kind.RANK in context.values.kind(node) and Kind.DEVICE_COUNT not in named
+
+
+def is_index(context: Context, parameter: ast.arg) -> bool:
+    """The first parameter of a function that torch_xla starts in each process: its ordinal."""
+    return any(function.args.args[:1] == [parameter] for function in collectives.started_functions(context.module))
 
 
 def compares_rank(node: ast.expr) -> bool:
@@ -92,7 +99,9 @@ def compares_rank(node: ast.expr) -> bool:
 
 
 def is_own_number(context: Context, node: ast.expr, reduced: list[ast.Call]) -> bool:
-    """`x.item()`, or a name that was given it, where `x` was not reduced in this function before."""
+    """`x.item()`, or a name that was given it, or a tensor that is compared, where nothing was reduced in this function before."""
+    if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.parent, ast.Compare) and context.values.kind(node) == Kind.TENSOR:
+        return not reduced_before(node, reduced)
     if isinstance(node, ast.Call):
         return is_read_alone(node, reduced)
     if not isinstance(node, ast.Name):
@@ -104,8 +113,12 @@ def is_own_number(context: Context, node: ast.expr, reduced: list[ast.Call]) -> 
 def is_read_alone(call: ast.Call, reduced: list[ast.Call]) -> bool:
     if not isinstance(call.func, ast.Attribute) or call.func.attr not in READS:
         return False
-    function = enclosing_function(call)
-    return not any(enclosing_function(other) is function and other.lineno < call.lineno for other in reduced)
+    return not reduced_before(call, reduced)
+
+
+def reduced_before(node: ast.expr, reduced: list[ast.Call]) -> bool:
+    function = enclosing_function(node)
+    return any(enclosing_function(other) is function and other.lineno < node.lineno for other in reduced)
 
 
 def reductions(context: Context) -> list[ast.Call]:

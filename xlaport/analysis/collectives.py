@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from xlaport.analysis.facts import FUNCTIONS, SCOPES, ancestors, argument, enclosing_function, is_dead
+from xlaport.analysis.facts import FUNCTIONS, ancestors, argument, enclosing_function, is_dead
 from xlaport.analysis.project import Module
 from xlaport.analysis.values import constant, reaching
 
@@ -47,10 +47,18 @@ def is_gloo(group: ast.expr | None, module: Module) -> bool:
         return bool(joined) and all(constant(argument(call, "backend", 0)) == "gloo" for call in joined)
     if isinstance(group, ast.Call):
         return NEW_GROUP in module.names.qualified(group.func) and constant(argument(group, "backend", 2)) == "gloo"
-    if not isinstance(group, ast.Name):
-        return False
-    made = [binding.value for binding in reaching(module.names.bindings(group), group) if binding.how == "assign"]
+    made = given(group, module)
     return bool(made) and all(isinstance(value, ast.Call) and is_gloo(value, module) for value in made)
+
+
+def given(node: ast.expr, module: Module) -> list[ast.expr | None]:
+    """What a name was assigned where it stands, or an attribute anywhere in the file."""
+    if isinstance(node, ast.Name):
+        return [binding.value for binding in reaching(module.names.bindings(node), node) if binding.how == "assign"]
+    if not isinstance(node, ast.Attribute):
+        return []
+    text = ast.unparse(node)
+    return [assign.value for assign in module.facts.of(ast.Assign) if any(ast.unparse(target) == text for target in assign.targets)]
 
 
 def has_replicas(module: Module) -> bool:
@@ -61,8 +69,8 @@ def has_replicas(module: Module) -> bool:
 
 
 def runs_at_import(node: ast.AST) -> bool:
-    """In the module's own code, not below `if __name__ == "__main__"`."""
-    if any(isinstance(parent, SCOPES) and not isinstance(parent, ast.Module) for parent in ancestors(node)):
+    """In the module's own code or a class's, not below `if __name__ == "__main__"`."""
+    if any(isinstance(parent, (*FUNCTIONS, ast.Lambda)) for parent in ancestors(node)):
         return False
     return not any(isinstance(parent, ast.If) and "__name__" in ast.unparse(parent.test) for parent in ancestors(node))
 
