@@ -17,6 +17,7 @@ from families import FAMILIES, GPT, Block, Llama, ResNet  # noqa: E402
 from xlaport.runtime import fsdp  # noqa: E402
 from xlaport.runtime.fsdp.layout import parameter_layouts, spec_of  # noqa: E402
 from xlaport.runtime.fsdp.policy import units_of  # noqa: E402
+from xlaport.runtime.fsdp.tensor_parallel import model_dims  # noqa: E402
 
 nn = torch.nn
 
@@ -116,6 +117,18 @@ def test_parts_of_layers_by_name():
     }
     own = parameter_layouts(GPT(), fsdp.Mesh(model=2), {r"mlp\.0": "column"}, 1)
     assert [name for name, layout in own.items() if "model" in layout.spec] == [f"blocks.{i}.mlp.0.{part}" for i in range(2) for part in ("weight", "bias")]
+
+
+@pytest.mark.parametrize("family, block, first, second", [
+    ("gpt", "blocks.0.", {"attention.qkv.weight", "attention.qkv.bias", "mlp.0.weight", "mlp.0.bias"}, {"attention.proj.weight", "mlp.2.weight"}),
+    ("vit", "encoder.0.", {"attention.in_proj_weight", "attention.in_proj_bias", "fc1.weight", "fc1.bias"}, {"attention.out_proj.weight", "fc2.weight"}),
+    ("t5", "decoder.0.", {"q.weight", "k.weight", "v.weight", "cross.in_proj_weight", "wi.weight"}, {"o.weight", "cross.out_proj.weight", "wo.weight"}),
+])
+def test_first_layers_are_cut_by_outputs_and_second_ones_by_inputs(family, block, first, second):
+    dims = model_dims(FAMILIES[family].model(), fsdp.Mesh(model=2), None)
+    cut = {name.removeprefix(block): dim for name, dim in dims.items() if name.startswith(block)}
+    assert {name for name, dim in cut.items() if dim == 0} == first
+    assert {name for name, dim in cut.items() if dim == 1} == second
 
 
 @pytest.mark.parametrize("model, rules, said", [

@@ -133,6 +133,42 @@ def saved(tmp_path, monkeypatch) -> tuple[torch.nn.Module, torch.optim.Optimizer
     return model, optimizer, url
 
 
+FIRST_FAILS = """
+import sys
+import torch.distributed as dist
+from xlaport.errors import UserError
+from xlaport.runtime.fsdp import checkpoint
+
+rank = int(sys.argv[1])
+dist.init_process_group("gloo", init_method="file://" + sys.argv[2], rank=rank, world_size=2)
+print(checkpoint.first_only(lambda: "from " + str(dist.get_rank())))
+
+def fails():
+    raise OSError("no space left")
+
+try:
+    checkpoint.first_only(fails)
+except (OSError, UserError) as error:
+    print(type(error).__name__, error)
+"""
+
+
+def test_a_first_process_that_fails_tells_the_others(tmp_path):
+    """Without it they wait in a collective, for ever."""
+    command = [sys.executable, "-c", FIRST_FAILS]
+    env = {**os.environ, "PYTHONPATH": str(HERE.parents[1])}
+    started = [subprocess.Popen([*command, str(rank), str(tmp_path / "meet")], env=env, stdout=subprocess.PIPE, text=True) for rank in (0, 1)]
+    try:
+        outputs = [process.communicate(timeout=200)[0].splitlines() for process in started]
+    finally:
+        for process in started:
+            process.kill()
+    assert outputs == [
+        ["from 0", "OSError no space left"],
+        ["from 0", "UserError save: the first process failed: OSError: no space left"],
+    ]
+
+
 def refused(*args, **options) -> str:
     with pytest.raises(UserError) as error:
         fsdp.load(*args, **options)

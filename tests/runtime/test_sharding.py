@@ -25,9 +25,9 @@ BF16 = 4e-3
 CASES = {
     "gpt: shards, clipping, accumulation, recomputation, ties": {"family": "gpt", "clip": 0.5, "micro_batches": 2, "wrap": {"activation_checkpointing": True}},
     "llama: shards and parts of layers": {"family": "llama", "mesh": {"model": 2}},
-    "vit: copies": {"family": "vit", "mesh": {"data": 4}},
-    "resnet: copies of shards, units by size": {"family": "resnet", "mesh": {"data": 2}, "wrap": {"policy": 4000}},
-    "t5: shards, recomputation": {"family": "t5", "wrap": {"activation_checkpointing": True}},
+    "vit: copies of parts of layers": {"family": "vit", "mesh": {"fsdp": 1, "data": 2, "model": 2}},
+    "resnet: copies, no units": {"family": "resnet", "mesh": {"fsdp": 1, "data": 4}, "wrap": {"policy": None}},
+    "t5: shards and parts of layers, recomputation": {"family": "t5", "mesh": {"model": 2}, "wrap": {"activation_checkpointing": True}},
 }
 STEPS = 6
 
@@ -92,7 +92,7 @@ def test_each_device_holds_its_share_of_bytes(results, name):
 
 
 def test_batch_statistics_are_those_of_the_whole_batch(results):
-    alone, sharded = results["resnet: copies of shards, units by size"]
+    alone, sharded = results["resnet: copies, no units"]
     means = [name for name in alone["buffers"] if name.endswith("running_mean")]
     assert len(means) > 5
     for name in means:

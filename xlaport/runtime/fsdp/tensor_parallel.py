@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Literal
 
 from torch import nn
@@ -28,7 +29,7 @@ DEFAULT: Rules = {
     r"attention\.output\.dense|dense_4h_to_h|self_attention\.dense": "row",
     r"intermediate\.dense": "column",
     r"output\.dense": "row",
-    r"(c_attn|c_fc|qkv|fc1|wi|wi_0|wi_1|q|k|v|wq|wk|wv|w1|w3|to_q|to_k|to_v)": "column",
+    r"(in_proj|c_attn|c_fc|qkv|fc1|wi|wi_0|wi_1|q|k|v|wq|wk|wv|w1|w3|to_q|to_k|to_v)": "column",
     r"(c_proj|out_proj|fc2|proj|wo|w2|o|to_out\.0)": "row",
     r"linear1|mlp\.0": "column",
     r"linear2|mlp\.[23]": "row",
@@ -45,21 +46,21 @@ def model_dims(model: nn.Module, mesh: Mesh, rules: Rules | None) -> dict[str, i
     if mesh.model == 1:
         return {}
     found = {}
-    for name, module in cuttable(model):
-        kind = kind_of(name, chosen)
+    for layer in cuttable(model):
+        kind = kind_of(layer.name, chosen)
         if kind == "column":
-            found[f"{name}.weight"] = outputs_dim(module)
-            if getattr(module, "bias", None) is not None:
-                found[f"{name}.bias"] = 0
+            found[layer.weight] = layer.outputs
+            if layer.bias:
+                found[layer.bias] = 0
         elif kind == "row":
-            found[f"{name}.weight"] = 1 - outputs_dim(module)
+            found[layer.weight] = 1 - layer.outputs
     if not found:
         raise UserError(f"tensor_parallel: no layer has a name that a rule knows, and the mesh has model={mesh.model}; give tensor_parallel={{pattern: \"column\" or \"row\"}}")
     return found
 
 
 def check(model: nn.Module, rules: Rules, by_user: bool) -> None:
-    names = [name for name, _ in cuttable(model)]
+    names = [layer.name for layer in cuttable(model)]
     for pattern, kind in rules.items():
         if kind not in KINDS:
             raise UserError(f"tensor_parallel: {pattern!r} is {kind!r}; it must be one of {', '.join(KINDS)}")
@@ -80,20 +81,29 @@ def ending(pattern: str) -> str:
     return rf"(?:^|\.)(?:{pattern})$"
 
 
-def cuttable(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
-    """Layers with a matrix of weights that multiplies the last dimension."""
+@dataclass(frozen=True)
+class Layer:
+    """A matrix of weights that multiplies the last dimension: names of the layer and its parameters (`bias` empty without one), and
+    the dimension of the weight that counts its outputs."""
+
+    name: str
+    weight: str
+    bias: str
+    outputs: int
+
+
+def cuttable(model: nn.Module) -> Iterator[Layer]:
+    """Linear layers, and the fused one that `nn.MultiheadAttention` keeps as parameters of its own, as `NAME.in_proj`."""
     for name, module in model.named_modules():
         if isinstance(module, nn.Linear) or is_transposed(module):
-            yield name, module
+            yield Layer(name, f"{name}.weight", f"{name}.bias" if getattr(module, "bias", None) is not None else "", 1 if is_transposed(module) else 0)
+        elif isinstance(module, nn.MultiheadAttention) and module.in_proj_weight is not None:
+            yield Layer(f"{name}.in_proj", f"{name}.in_proj_weight", f"{name}.in_proj_bias" if module.in_proj_bias is not None else "", 0)
 
 
 def is_transposed(module: nn.Module) -> bool:
     """Conv1D of Transformers' GPT-2: a linear layer whose weight is [inputs, outputs]."""
     return type(module).__name__ == "Conv1D" and getattr(module, "weight", None) is not None and module.weight.dim() == 2
-
-
-def outputs_dim(module: nn.Module) -> int:
-    return 1 if is_transposed(module) else 0
 
 
 def examples(names: list[str]) -> str:
