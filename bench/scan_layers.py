@@ -1,4 +1,4 @@
-"""Identical layers as a loop and as `torch_xla.experimental.scan_layers.apply_layers`: what compiling and a step cost.
+"""Identical layers as a loop and as `torch_xla.experimental.scan_layers.scan_layers`: what compiling and a step cost.
 
     python bench/scan_layers.py [--layers 12 24] [--update-results]
 
@@ -39,7 +39,7 @@ def main() -> None:
     body = "\n".join([
         "## Scan over identical layers", "",
         "`python bench/scan_layers.py`: a GPT (128 features) on XLA:CPU, processor seconds of compiling and of a step; `scan` is",
-        "torch_xla's `apply_layers`.", "",
+        "torch_xla's `scan_layers` with `is_layer_pure`, without which each step traces the layer again.", "",
         results_doc.table(("layers", "compile, loop", "compile, scan", "step, loop", "step, scan", "graphs, loop", "graphs, scan", "losses differ by"), rows),
     ])
     if options.update_results:
@@ -71,12 +71,12 @@ def measured(layers: int, is_scanned: bool) -> dict:
     import torch_xla.core.xla_model as xm
     import torch_xla.debug.metrics as met
     from families import GPT
-    from torch_xla.experimental.scan_layers import apply_layers
+    from torch_xla.experimental.scan_layers import scan_layers
 
     torch.manual_seed(0)
     model = GPT(dim=128, layers=layers, vocabulary=512, context=128).to("xla")
     if is_scanned:
-        model.forward = lambda ids: model.head(model.norm(apply_layers(model.blocks, model.tokens(ids) + model.positions(torch.arange(ids.shape[1], device=ids.device)))))
+        model.forward = lambda ids: model.head(model.norm(scan_layers(model.blocks, model.tokens(ids) + model.positions(torch.arange(ids.shape[1], device=ids.device)), is_layer_pure=True)))
     optimizer = torch.optim.AdamW(model.parameters(), 1e-3)
     ids = torch.randint(0, 512, (4, 129), generator=torch.Generator().manual_seed(1)).to("xla")
     spent, losses = [], []
