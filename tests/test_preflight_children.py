@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import namedtuple
 from pathlib import Path
 from textwrap import dedent
 
@@ -59,9 +60,7 @@ def test_xlaport_and_nothing_beside_it_is_importable(tmp_path):
         ("print(\"ERROR: Unknown command line flag 'xla_no_such'. Did you mean: ...\", file=sys.stderr); sys.exit(1)",
          "the child ended with status 1: LIBTPU_INIT_ARGS holds a flag that this libtpu does not know: Unknown command line flag 'xla_no_such'"),
         ("import torch_xla_that_is_missing", "the child ended with status 1: ModuleNotFoundError: No module named 'torch_xla_that_is_missing'"),
-        ("raise ModuleNotFoundError(\"No module named 'torch_xla'\")",
-         "the child ended with status 1: torch and torch_xla are not installed there; --python names the environment that has them"),
-        ("raise OSError(28, 'No space left on device')", "the child ended with status 1: no space left on the disk of the work folder"),
+        ("raise OSError(28, 'No space left on device')", "the child ended with status 1: no space left on the disk of the work folder; TMPDIR or --keep names another"),
         ("raise MemoryError()", "the child ended with status 1: the host's memory ran out"),
         ("sys.exit(0)", "the child ended with status 0: it said nothing"),
     ],
@@ -82,6 +81,12 @@ def test_a_child_that_takes_too_long_is_stopped_with_all_it_started(tmp_path):
     assert re.fullmatch(r"the child was stopped after \d+ s \(--timeout\)", found.death)
     assert time.monotonic() - started < 40
     wait_until_gone(int((tmp_path / "work" / "pid").read_text()))
+
+
+def test_a_full_disk_takes_the_last_words_too(tmp_path, monkeypatch):
+    usage = namedtuple("usage", "total used free")
+    monkeypatch.setattr(children.shutil, "disk_usage", lambda _: usage(10**9, 10**9, 0))
+    assert ended(tmp_path, "sys.exit(1)").death == "the child ended with status 1: no space left on the disk of the work folder; TMPDIR or --keep names another"
 
 
 def test_a_python_that_is_not_there(tmp_path):

@@ -85,6 +85,14 @@ def test_a_failed_installation_gives_pips_reason_and_leaves_nothing(tmp_path, mo
     assert not (tmp_path / NEWEST.name).exists()
 
 
+def test_an_index_that_does_not_answer_is_named_and_not_a_version_that_is_missing():
+    said = """WARNING: Retrying (Retry(total=0)) after connection broken by 'NewConnectionError('<HTTPSConnection>: Failed to establish a new connection: [Errno 111]')': /simple/jax/
+ERROR: Could not find a version that satisfies the requirement jax==0.10.2 (from versions: none)
+ERROR: No matching distribution found for jax==0.10.2"""
+    assert environment.reason(said).startswith("the package index cannot be reached")
+    assert environment.reason("ERROR: No matching distribution found for jax==0.10.2") == "No matching distribution found for jax==0.10.2"
+
+
 def test_a_folder_that_cannot_be_written_is_an_error_with_the_way_out(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match=r"file: (Not a directory|File exists); name another folder with XLAPORT_COMPILER or --compiler"):

@@ -57,6 +57,17 @@ def test_halves_of_an_asynchronous_collective_are_one():
     assert hlo.read(twice).collectives[0].count == 7
 
 
+@pytest.mark.parametrize(
+    "written, size",
+    [
+        ("{{0,1,2,3}}", 4), ("{{0,1},{2,3}}", 2), ("[2,8]<=[16]", 8), ("mesh['axis_0'=4] {'axis_0'}", 4), ("mesh['a'=4,'b'=2] {'a','b'}", 8),
+        ("mesh['a'=4,'b'=2] {'b'}", 2), ("mesh['a'=16] {'a':(2)4}", 4), ("{}", 1),
+    ],
+)
+def test_devices_of_a_group(written, size):
+    assert hlo.group_size(f"%g = f32[8] all-gather(%x), channel_id=3, replica_groups={written}, dimensions={{0}}") == size
+
+
 def test_the_largest_group_of_a_kind_is_its_group():
     smaller = LOOP.replace("channel_id=3, replica_groups=[1,4]<=[4]", "channel_id=3, replica_groups=[2,2]<=[4]")
     assert smaller != LOOP

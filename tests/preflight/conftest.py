@@ -1,28 +1,33 @@
-"""Tests that compile with libtpu, in the environment that `xlaport preflight --setup` makes."""
+"""Tests that compile with libtpu: with the compiler that `xlaport preflight --setup` made, or in an environment made here once, in the user's cache folder."""
 
+import os
+import subprocess
+import sys
+import sysconfig
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
+from xlaport import usercache
+from xlaport.errors import UserError
 from xlaport.preflight import environment
 
 HERE = Path(__file__).resolve().parent
 TRACES = "torch"
 """Fixtures and tests with this word in the name of their file need torch and torch_xla too."""
 
+TORCHAX = ("torchax==0.0.13", f"jax=={environment.NEWEST.jax}", "optax==0.2.8")
+
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     asked_for_slow = "slow" in (config.option.markexpr or "")
-    ready = environment.is_ready(environment.NEWEST)
     missing = find_spec("torch_xla") is None
     for item in items:
         if HERE not in item.path.parents:
             continue
         item.add_marker(pytest.mark.preflight)
-        if not ready:
-            item.add_marker(pytest.mark.skip(reason="the TPU compiler is not set up: xlaport preflight --setup"))
-        elif "slow" in item.keywords and not asked_for_slow:
+        if "slow" in item.keywords and not asked_for_slow:
             item.add_marker(pytest.mark.skip(reason="takes minutes: -m slow"))
         elif missing and TRACES in item.path.stem:
             item.add_marker(pytest.mark.skip(reason="torch_xla is not installed: pip install '.[xla]'"))
@@ -30,4 +35,31 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session")
 def compiler() -> environment.Compiler:
-    return environment.find(environment.NEWEST)
+    """What the tests of this folder compile with; where no index answers they are left out, and the reason says so."""
+    if not environment.is_ready(environment.NEWEST):
+        os.environ[environment.VARIABLE] = str(usercache.folder("compiler"))
+    try:
+        return environment.setup(environment.NEWEST)
+    except UserError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(autouse=True)
+def set_up(compiler: environment.Compiler) -> None:
+    """Commands that tests start find the compiler too."""
+
+
+@pytest.fixture(scope="session")
+def torchax_python() -> Path:
+    """A Python with torchax, and the torch of this one. torch_xla brings an old torchax along, so both cannot be installed in one place."""
+    folder = usercache.folder("torchax")
+    python = folder / "bin" / "python"
+    if not (folder / environment.READY).exists():
+        subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True, capture_output=True)
+        done = subprocess.run([str(python), "-m", "pip", "install", "--quiet", *TORCHAX], capture_output=True, text=True)
+        if done.returncode:
+            pytest.skip(f"torchax could not be installed: {environment.reason(done.stderr)}")
+        packages = next(folder.glob("lib/python*/site-packages"))
+        (packages / "torch_of_the_tests.pth").write_text(sysconfig.get_path("purelib") + "\n")
+        (folder / environment.READY).touch()
+    return python

@@ -1,5 +1,9 @@
 """The compile child with the real TPU compiler: what it answers, and what it says when it cannot."""
 
+import os
+import shlex
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -11,6 +15,7 @@ from xlaport.preflight.step import Argument
 from xlaport.preflight.topology import GIB
 from xlaport.preflight.tracing import Traced
 
+REPOSITORY = Path(__file__).resolve().parent.parent.parent
 V5E = topology.parse("v5e:1x1")
 MATMUL = "%a, %b, contracting_dims = [1] x [0] : (tensor<512x512xbf16>, tensor<512x512xbf16>) -> tensor<512x512xbf16>"
 
@@ -151,6 +156,65 @@ def test_parallel_runs_do_not_meet_at_libtpus_lock(compiler, tmp_path):
     with ThreadPoolExecutor() as pool:
         found = list(pool.map(lambda folder: compiled(compiler, folder, smoke.PRODUCT), folders))
     assert [answer.status for answer in found] == ["ok"] * 3
+
+
+HOLDER = """
+import sys, time
+from jax.experimental import topologies
+try:
+    topologies.get_topology_desc(platform="tpu", topology_name="v5e:1x1", chips_per_host_bounds=(1, 1, 1))
+except RuntimeError as error:
+    assert "libtpu multi-process lockfile" in str(error), error  # some other process has it already
+print("held", flush=True)
+time.sleep(120)
+"""
+
+
+def test_a_process_that_holds_libtpus_lock_is_no_obstacle(compiler, tmp_path):
+    """One that did not ask for several processes, such as a training run on this machine."""
+    environment = {**os.environ, "TPU_SKIP_MDS_QUERY": "1", "JAX_PLATFORMS": "cpu"}
+    environment.pop("ALLOW_MULTIPLE_LIBTPU_LOAD", None)
+    with subprocess.Popen([str(compiler.python), "-c", HOLDER], env=environment, stdout=subprocess.PIPE, text=True) as holder:
+        try:
+            assert holder.stdout.readline() == "held\n"
+            assert compiled(compiler, tmp_path, smoke.PRODUCT).status == "ok"
+        finally:
+            holder.kill()
+
+
+ELSEWHERE = """
+import sys
+from pathlib import Path
+from xlaport.preflight import compilation, environment, smoke, topology
+compilation.ROOM = 0
+program = Path(sys.argv[1])
+program.write_text(smoke.PRODUCT)
+compiler = environment.find(environment.NEWEST)
+found = compilation.Compilation(compiler, Path(sys.argv[2]), use_cache=False).compile(smoke.step(program, donated=True), topology.parse("v5e:1x1"))
+print(found.status, found.error)
+"""
+
+
+def in_namespace(kind: str, before: str, tmp_path: Path) -> str:
+    """What a small compile gives in a Linux namespace of its own, after a command there; the test is left out where none may be made."""
+    if subprocess.run(["unshare", "-r", kind, "true"], capture_output=True).returncode:
+        pytest.skip("this machine lets no user make namespaces")
+    work = tmp_path / "work"
+    work.mkdir()
+    inside = f"{before.format(work=shlex.quote(str(work)))} && exec {shlex.join([sys.executable, '-c', ELSEWHERE, str(tmp_path / 'program.mlir'), str(work)])}"
+    done = subprocess.run(["unshare", "-r", kind, "sh", "-c", inside], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(REPOSITORY)}, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_without_a_network_there_is_an_answer(compiler, tmp_path):
+    """No metadata server, and no interface to ask one through."""
+    assert in_namespace("--net", "true", tmp_path) == "ok"
+
+
+def test_a_disk_that_is_full_of_the_compilers_dump_is_a_sentence(compiler, tmp_path):
+    said = in_namespace("--mount", "mount -t tmpfs -o size=100k tmpfs {work}", tmp_path)
+    assert said == "died the TPU compiler (libtpu 0.0.52) ended with status 1: no space left on the disk of the work folder; TMPDIR or --keep names another"
 
 
 def test_libtpu_that_cannot_be_loaded(compiler, tmp_path, monkeypatch):

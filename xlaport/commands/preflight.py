@@ -37,6 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what.add_argument("--seq", type=positive, default=0, metavar="N", help="with --hf: ids a sequence (default: what the model takes, at most 2048)")
     what.add_argument("--dtype", default="bfloat16", choices=("bfloat16", "float32"), help="with --hf: of weights and optimizer state")
     what.add_argument("--fsdp", action="store_true", help="with --hf: shard over all chips")
+    what.add_argument("--route", choices=("torch_xla", "torchax"), default="torch_xla", help="with --factory and --hf: whose program of the step is compiled (default: torch_xla)")
     what.add_argument("--steps", type=positive, default=64, metavar="N", help="syncs a script may make before its step has to repeat (default: 64)")
     where = parser.add_argument_group("for what")
     where.add_argument("--topology", metavar="TPU:SHAPE", help="a slice, such as v5e:2x2 (default: v5e:1x1)")
@@ -74,7 +75,7 @@ def run(options: argparse.Namespace) -> int:
     compiler = ready(pair, options.compiler)
     show = import_module(f"xlaport.reports.preflight.{options.output_format}").preflight
     with work_folder(options.keep) as folder:
-        tracer = Tracer(source, folder, options.python, options.timeout)
+        tracer = Tracer(source, folder, options.python, options.timeout, options.route == "torchax")
         compilation = Compilation(compiler, folder, pairs_of(options.option), options.timeout, not options.no_cache)
         preflight = Preflight(tracer, compilation)
         results = tuple(quick.ask(preflight, topology) if options.quick else preflight.ask(topology) for topology in asked)
@@ -125,6 +126,8 @@ def refuse_mismatch(options: argparse.Namespace) -> None:
     """Options that go with one kind of source only."""
     if options.script and options.quick:
         raise UserError("--quick goes with --factory and --hf: a script runs as it is")
+    if options.script and options.route == "torchax":
+        raise UserError("--route torchax goes with --factory and --hf: a script that runs on torchax is a program of jax")
     if options.vary and not (options.script and options.suggest):
         raise UserError("--vary goes with a script and --suggest")
     if options.suggest and options.script and not options.vary:

@@ -58,7 +58,7 @@ def judged(step: Traced, compiled: Compiled, topology: Topology, variant: Varian
         outputs=step.outputs,
         batch=step.batch,
         steps=step.steps,
-        versions=Versions(compiled.jax, compiled.libtpu, step.torch, step.torch_xla),
+        versions=Versions(compiled.jax, compiled.libtpu, step.torch, step.torch_xla, step.torchax),
         effort=Effort(step.seconds, step.rss, compiled.seconds, compiled.rss, compiled.cached),
     )
 

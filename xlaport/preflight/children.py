@@ -9,6 +9,7 @@ import json
 import os
 import re
 import resource
+import shutil
 import signal
 import subprocess
 import time
@@ -23,6 +24,9 @@ from xlaport.processes import send, signal_name, told_to_end
 
 BOOTSTRAP = Path(__file__).resolve().with_name("bootstrap.py")
 REQUEST, ANSWER, ERRORS, OUTPUT = "request.json", "answer.json", "stderr", "stdout"
+LEAST_FREE = 64 * 2**10
+"""Bytes of disk under which a child could not write what it said."""
+
 CPU = {"PJRT_DEVICE": "CPU", "TPU_SKIP_MDS_QUERY": "1", "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONUNBUFFERED": "1"}
 
 
@@ -73,7 +77,7 @@ def run(child: Child, request: dict[str, Any], folder: Path) -> Ended:
         return Ended(answer, errors=errors)
     if status is None:
         return Ended(None, f"{child.title} was stopped after {time.monotonic() - started:.0f} s (--timeout)", errors)
-    return Ended(None, sentence(child.title, status, errors), errors)
+    return Ended(None, sentence(child.title, status, errors, is_full(folder)), errors)
 
 
 def write(file: Path, document: dict[str, Any]) -> None:
@@ -100,28 +104,35 @@ def leave(folder: Path, answer: dict[str, Any]) -> NoReturn:
 
 # -- deaths
 
+NO_SPACE = "no space left on the disk of the work folder; TMPDIR or --keep names another"
+
 KNOWN = (
     (r"Unknown command line flag[^\n]*", "LIBTPU_INIT_ARGS holds a flag that this libtpu does not know: {0}"),
     (r"PjRt buffer is null in TransferFromDevice", "an operation without a lowering read data that does not exist while tracing; run a script instead of a factory to find its line"),
     (r"Check failed: !count_overflow", "the program has a shape that is not fixed, and the compiler aborts on those"),
     (r"libtpu multi-process lockfile[^\n]*", "another process holds libtpu's lock file: {0}"),
-    (r"No space left on device[^\n]*", "no space left on the disk of the work folder; TMPDIR names another"),
-    (r"No module named '(torch_xla|torch)'", "torch and torch_xla are not installed there; --python names the environment that has them"),
+    (r"No space left on device[^\n]*", NO_SPACE),
     (r"(?:MemoryError|std::bad_alloc|Cannot allocate memory)[^\n]*", "the host's memory ran out"),
 )
 """What a child's last words mean, the most telling first; `{0}` is the match."""
 
 
-def sentence(title: str, status: int, errors: str) -> str:
-    """How a child ended that left no answer."""
+def sentence(title: str, status: int, errors: str, disk_full: bool = False) -> str:
+    """How a child ended that left no answer. On a full disk its last words may be missing too."""
     ended = f"{title} was ended by {signal_name(-status)}" if status < 0 else f"{title} ended with status {status}"
     for pattern, meaning in KNOWN:
         found = re.search(pattern, errors)
         if found:
             return f"{ended}: {meaning.format(found.group().strip())}"
+    if disk_full:
+        return f"{ended}: {NO_SPACE}"
     if status == -signal.SIGKILL:
         return f"{ended}: most likely the host's memory ran out"
     return f"{ended}: {last_words(errors)}"
+
+
+def is_full(folder: Path) -> bool:
+    return shutil.disk_usage(folder).free < LEAST_FREE
 
 
 def last_words(errors: str) -> str:

@@ -153,7 +153,7 @@ MEANINGS = (
     (r"Element type (\w+) is not supported on TPU", "the program has tensors of type {0}, which a TPU does not have"),
     (r"RET_CHECK failure .*layout\.h", "the program has a shape that is not fixed"),
     (r"Invalid TPU external name: (.*)", "this libtpu does not know {0}"),
-    (r"No space left on device", "no space left on the disk of the work folder; TMPDIR names another"),
+    (r"No space left on device", children.NO_SPACE),
 )
 """What the compiler's exceptions mean, in words."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -143,8 +144,16 @@ def run(command: list[str], failure: str) -> None:
         raise UserError(f"{failure}: {reason(done.stderr or done.stdout)}")
 
 
+UNREACHABLE = re.compile(r"NewConnectionError|NameResolutionError|ConnectTimeoutError|ReadTimeoutError|ProxyError|Network is unreachable")
+
+
 def reason(output: str) -> str:
-    """The line of pip's output that says what went wrong: its first error, or the last line."""
+    """What went wrong, by pip's output: that no index answers, its first error, or the last line.
+
+    Without an index pip's own error says that there is no such version, and only its warnings why.
+    """
+    if UNREACHABLE.search(output):
+        return "the package index cannot be reached (pip's configuration and the network are those of this shell)"
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     errors = [line.removeprefix("ERROR:").strip() for line in lines if line.startswith(("ERROR:", "Error:"))]
     return (errors or lines[-1:] or ["no reason given"])[0]

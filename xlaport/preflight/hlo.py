@@ -164,9 +164,14 @@ def size_of(dtype: str, dimensions: str) -> int:
 
 
 def group_size(line: str) -> int:
-    """Devices of one replica group, written as lists or as `[groups,size]<=[...]`; 1 when it does not say."""
+    """Devices of one replica group; 1 when it does not say. Written as lists, as `[groups,size]<=[...]`, or as axes of a mesh: `mesh['a'=4,'b'=2] {'a'}`."""
     iota = re.search(r"replica_groups=\[\d+,(\d+)\]", line)
     if iota:
         return int(iota.group(1))
+    axes = re.search(r"replica_groups=@?\w*\[([^\]]*)\] \{([^}]*)\}", line)
+    if axes:
+        extents = dict(re.findall(r"'([^']*)'=(\d+)", axes.group(1)))
+        # A part of an axis is written `'a':(2)4`: 4 of its devices, after 2.
+        return prod(int(part or extents[name]) for name, part in re.findall(r"'([^']*)'(?::\(\d+\)(\d+))?", axes.group(2)))
     listed = re.search(r"replica_groups=\{\{([\d,]+)\}", line)
     return len(listed.group(1).split(",")) if listed else 1

@@ -82,6 +82,8 @@ def of_exhausted(error: str, arguments: int, limit: int) -> Memory:
 
 ROW = re.compile(r"^\s*\S+\(\s*\d+%\);\s*([\d.]+)(B|[KMGT]iB);\s*(\d+);\s*(\d+);\s*(.*)$")
 INSTRUCTION = re.compile(r"^\s*(?:ROOT )?%?[\w.\-]+ = (?:\()?([a-z]\w*\[[\d,]*\]).*?op_name=\"([^\"]*)\"")
+INLINED = re.compile(r"( at [^:]*:\d+)/.*")
+"""What XLA puts behind the name of a call when it inlines what is called."""
 
 
 def buffers(report: str, program: str, most: int = 5) -> tuple[Buffer, ...]:
@@ -120,7 +122,7 @@ def origins_of(shapes: Iterable[str], program: str) -> dict[str, Counter[str]]:
     for line in program.splitlines():
         made = INSTRUCTION.match(line)
         if made and made.group(1) in found:
-            found[made.group(1)][made.group(2)] += 1
+            found[made.group(1)][INLINED.sub(r"\1", made.group(2))] += 1
     return found
 
 

@@ -32,6 +32,7 @@ class Versions:
     libtpu: str = ""
     torch: str = ""
     torch_xla: str = ""
+    torchax: str = ""
 
 
 @dataclass(frozen=True)

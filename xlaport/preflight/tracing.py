@@ -67,25 +67,29 @@ class Traced:
     drop_returned_arguments: bool
     seconds: float
     rss: int
-    torch: str
-    torch_xla: str
+    torch: str = ""
+    torch_xla: str = ""
+    torchax: str = ""
     batch: int = 0
     """The first extent of most of the batch's tensors."""
 
     steps: int = 0
     """Syncs that a script made until its graph repeated."""
 
+    annotated: bool = False
+    """The program says itself how its arguments are sharded and which may be overwritten, as those of jax do."""
+
     libraries: tuple[str, ...] = ()
     """Folders of the user's environment whose lines are not the user's."""
 
     @property
     def donors(self) -> list[int]:
-        return [number for number, argument in enumerate(self.arguments) if argument.donated]
+        return [number for number, argument in enumerate(self.arguments) if argument.donated and not self.annotated]
 
     @property
     def shardings(self) -> dict[int, str]:
         """By argument number. Under SPMD what nobody sharded is on all devices."""
-        if not self.spmd:
+        if not self.spmd or self.annotated:
             return {}
         return {number: argument.sharding or "{replicated}" for number, argument in enumerate(self.arguments)}
 
@@ -112,6 +116,9 @@ class Tracer:
     folder: Path
     python: Path = Path(sys.executable)
     seconds: float = 3600
+    torchax: bool = False
+    """The step of a factory as torchax has it, not torch_xla."""
+
     done: dict[tuple, Traced | Untraced] = field(default_factory=dict)
     shards: bool = False
     """The program was seen to be SPMD."""
@@ -150,18 +157,19 @@ class Tracer:
     def child(self, devices: int, spmd: bool) -> Child:
         # Placeholders never run, so two devices stand for any number; a script really shards. XLA_HLO_DEBUG keeps the user's lines.
         virtual = (devices if isinstance(self.source, Script) else 2) if spmd else 1
-        environment = {**children.CPU, "XLA_HLO_DEBUG": "1", "CPU_NUM_DEVICES": str(virtual)}
+        environment = {**children.CPU, "XLA_HLO_DEBUG": "1", "CPU_NUM_DEVICES": str(virtual), "JAX_PLATFORMS": "cpu"}
         return Child("the process that traces the step", self.python, MODULE, environment, self.seconds)
 
     def request(self, devices: int, chips: int, variant: Variant, spmd: bool) -> dict[str, Any]:
         common = {"devices": devices, "chips": chips, "variant": asdict(variant), "spmd": spmd, "huggingface": None}
+        route = "torchax" if self.torchax else "factory"
         match self.source:
             case Script(file, arguments, steps):
                 return common | {"route": "script", "script": file, "arguments": list(arguments), "steps": steps}
             case HuggingFace(config, batch, length, dtype, fsdp):
-                return common | {"route": "factory", "huggingface": {"config": config, "batch": batch, "length": length, "dtype": dtype, "fsdp": fsdp or variant.fsdp}}
+                return common | {"route": route, "huggingface": {"config": config, "batch": batch, "length": length, "dtype": dtype, "fsdp": fsdp or variant.fsdp}}
             case Factory(target, arguments):
-                return common | {"route": "factory", "factory": target, "arguments": dict(arguments)}
+                return common | {"route": route, "factory": target, "arguments": dict(arguments)}
 
 
 def traced(answer: dict[str, Any], folder: Path, sites: tuple[Site, ...]) -> Traced:

@@ -60,7 +60,7 @@ def compiled(request: dict[str, Any], folder: Path) -> dict[str, Any]:
         answer = {"devices": len(devices), "stablehlo_flops": counted.flops, "unknown_loops": counted.unknown_loops}
         begun = time.monotonic()
         try:
-            executable = run_compiler(module, devices, options(request, devices, folder / "dump"))
+            executable = run_compiler(module, devices, options(request, devices, folder / "dump", program.partitioning(module)))
         except Exception as error:
             return answer | {"status": "oom" if "RESOURCE_EXHAUSTED" in str(error) else "refused", "error": str(error), "compile_seconds": time.monotonic() - begun}
     answer |= {"status": "ok", "error": "", "compile_seconds": time.monotonic() - begun}
@@ -77,7 +77,7 @@ def slice_devices(topologies: Any, request: dict[str, Any]) -> list[Any]:
     return devices[: request["devices"]]
 
 
-def options(request: dict[str, Any], devices: list[Any], dump: Path) -> Any:
+def options(request: dict[str, Any], devices: list[Any], dump: Path, partitioning: program.Partitioning) -> Any:
     import numpy
     from jax._src.lib import xla_client
 
@@ -88,8 +88,9 @@ def options(request: dict[str, Any], devices: list[Any], dump: Path) -> Any:
     build = made.executable_build_options
     build.num_partitions, build.use_spmd_partitioning = len(devices), len(devices) > 1
     if len(devices) > 1:
-        # As torch_xla does. Without it every updated weight is gathered at the end of the step.
-        build.allow_spmd_sharding_propagation_to_output = [True]
+        build.use_shardy_partitioner = partitioning.shardy
+        # As torch_xla does, whose results say nothing. Without it every updated weight is gathered at the end of the step.
+        build.allow_spmd_sharding_propagation_to_output = [not partitioning.results_are_sharded]
     made.env_option_overrides = [("xla_dump_to", str(dump)), *request["options"].items()]
     return made
 

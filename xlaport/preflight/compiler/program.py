@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from jax._src.interpreters import mlir
@@ -41,6 +42,21 @@ def main_function(module: Any) -> Any:
     if found is None:
         raise ValueError("it has no function main")
     return found
+
+
+@dataclass(frozen=True)
+class Partitioning:
+    """Whose annotations a program has, those of Shardy (jax) or of GSPMD (torch_xla), and whether its results have some."""
+
+    shardy: bool
+    results_are_sharded: bool
+
+
+def partitioning(module: Any) -> Partitioning:
+    main = main_function(module)
+    results = [ir.DictAttr(entry) for entry in main.attributes["res_attrs"]] if "res_attrs" in main.attributes else []
+    shardy = any(kind(operation) == "sdy.mesh" for operation in module.body.operations)
+    return Partitioning(shardy, any(name in entry for entry in results for name in ("sdy.sharding", "mhlo.sharding")))
 
 
 def kind(operation: Any) -> str:

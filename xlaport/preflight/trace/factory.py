@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import importlib
-import importlib.util
-import inspect
-import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -21,10 +17,11 @@ from torch.utils._pytree import tree_leaves
 
 from xlaport.errors import UserError
 from xlaport.preflight.step import TRAIL, Variant
-from xlaport.preflight.trace import contract, huggingface, lazy, program, sharding, variants
+from xlaport.preflight.trace import lazy, program, sharding, target, variants
 from xlaport.preflight.trace.contract import Step
 from xlaport.preflight.trace.guard import Found, Guard, report_printing
 from xlaport.preflight.trace.program import Named
+from xlaport.preflight.trace.writing import write
 
 ASSUMED = "values that the step reads were taken as 1 while tracing, and shapes that depend on data as the largest they can be"
 
@@ -35,7 +32,7 @@ def trace(request: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     devices = request["devices"]
     if request["spmd"]:
         sharding.pretend(devices)
-    made = described(request, devices)
+    made = target.described(request, devices)
     step = variants.applied(made, variant)
     if devices == 1:
         step = replace(step, shard=None)  # one device holds all
@@ -66,53 +63,8 @@ def trace(request: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         "notes": [ASSUMED] if found.reads or found.dynamic else [],
         "spmd": request["spmd"],
         "drop_returned_arguments": False,
-        **program.write(folder, lazy.bytecode(outputs), table),
+        **write(folder, lazy.bytecode(outputs), table),
     }
-
-
-def described(request: Mapping[str, Any], devices: int) -> Step:
-    if request.get("huggingface"):
-        return huggingface.step(request["huggingface"], devices)
-    function, name = loaded(request["factory"])
-    arguments = dict(request["arguments"])
-    parameters = inspect.signature(function).parameters
-    accepts_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
-    unknown = [key for key in arguments if key not in parameters and not accepts_any]
-    if unknown:
-        raise UserError(f"{name} has no parameter {', '.join(unknown)}")
-    if "chips" in parameters:
-        arguments.setdefault("chips", request["chips"])
-    return contract.read(function(**arguments), name)
-
-
-def loaded(target: str) -> tuple[Any, str]:
-    """`package.module:function` or `path/file.py:function`; raises `UserError` when there is none."""
-    where, _, name = target.rpartition(":")
-    sys.path.insert(0, str(Path.cwd()))
-    if where.endswith(".py"):
-        module = from_file(Path(where))
-    else:
-        try:
-            module = importlib.import_module(where)
-        except ModuleNotFoundError as error:
-            if error.name and where.startswith(error.name):
-                raise UserError(f"there is no module {where} (looked for from {Path.cwd()})") from None
-            raise
-    function = getattr(module, name, None)
-    if not callable(function):
-        raise UserError(f"{where} has no function {name}")
-    return function, target
-
-
-def from_file(file: Path) -> Any:
-    if not file.is_file():
-        raise UserError(f"{file}: no such file")
-    sys.path.insert(0, str(file.resolve().parent))
-    spec = importlib.util.spec_from_file_location(file.stem, file.resolve())
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[file.stem] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 class Traced:

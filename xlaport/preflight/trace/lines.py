@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import re
 import sys
+import traceback
 from collections.abc import Iterable
+from functools import cache
 
 import torch
-import torch_xla  # noqa: F401 - its folder is asked for
 
 from xlaport.runtime.places import Libraries
-
-LIBRARIES = Libraries.here(("torch", "torch_xla"), all_packages=False)
-"""A package that a model comes from is the user's."""
 
 FORMATTED = re.compile(r'File "([^"]+)", line (\d+)')
 
 
+@cache
+def libraries() -> Libraries:
+    """Asked for when the program's packages are imported. A package that a model comes from, such as transformers, is the user's."""
+    return Libraries.here(("torch", "torch_xla", "torchax", "jax", "optax"), all_packages=False)
+
+
 def is_users(file: str) -> bool:
-    """Is a file neither of torch, torch_xla, Python's library nor of xlaport?"""
-    return not LIBRARIES.owns(file)
+    """Is a file neither of torch, torch_xla, torchax, Python's library nor of xlaport?"""
+    return not libraries().owns(file)
 
 
 def here() -> str:
@@ -43,3 +47,9 @@ def of_backward() -> str:
 def innermost(formatted: Iterable[str]) -> str:
     found = [(file, line) for entry in formatted for file, line in FORMATTED.findall(entry) if is_users(file)]
     return f"{found[-1][0]}:{found[-1][1]} (backward)" if found else ""
+
+
+def raised_at(error: BaseException) -> str:
+    """`file:line` of the innermost frame of the user's that an exception came through; empty without one."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if is_users(frame.filename)]
+    return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else ""

@@ -1,19 +1,15 @@
-"""Writing a traced step: the program, and a table of its arguments in their order."""
+"""The arguments of a traced program in their order, and what each is."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from math import prod
-from pathlib import Path
-from typing import Any
 
 import torch
 
 from xlaport.preflight.step import Argument
-from xlaport.preflight.trace import lazy, lines, sharding
-
-PROGRAM = "step.mlirbc"
+from xlaport.preflight.trace import lazy, sharding
 
 
 @dataclass(frozen=True)
@@ -52,9 +48,3 @@ def argument(value: torch.Tensor, known: Named, donated: bool) -> Argument:
     dtype = str(value.dtype).removeprefix("torch.")
     size = prod(value.shape) * value.element_size()
     return Argument(known.kind, known.name, tuple(value.shape), dtype, size // sharding.shards(known.sharding), known.sharding, donated)
-
-
-def write(folder: Path, program: bytes, table: Sequence[Argument]) -> dict[str, Any]:
-    """Put the program beside the answer; returns what the answer says of it."""
-    (folder / PROGRAM).write_bytes(program)
-    return {"program": PROGRAM, "arguments": [asdict(entry) for entry in table], "libraries": lines.LIBRARIES.roots}

@@ -27,6 +27,7 @@ from xlaport.preflight.trace.living import Living
 from xlaport.preflight.trace.steady import Steadiness, Sync
 from xlaport.preflight.trace.unsteady import Graph
 from xlaport.preflight.trace.watch import Watch
+from xlaport.preflight.trace.writing import write
 
 REMEMBERED = 4
 """Graphs whose texts are kept to say why no step repeats."""
@@ -36,7 +37,7 @@ class AsksForSpmd(BaseException):
     """The program shards: it has to run again on as many virtual devices as it is asked about."""
 
 
-def capture(request: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+def trace(request: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """Run the script of the request until its step is known; does not return then, since the step's answer ends the process."""
     recorder = Recorder(folder, request["steps"])
     recorder.install(spmd_wanted=request["devices"] > 1 and not request["spmd"])
@@ -178,7 +179,7 @@ class Recorder:
             "spmd": xr.is_spmd(),
             "drop_returned_arguments": True,
             "steps": len(self.steadiness.seen),
-            **program.write(self.folder, kept.bytecode, kept.arguments),
+            **write(self.folder, kept.bytecode, kept.arguments),
         }
 
     def notes(self) -> list[str]:

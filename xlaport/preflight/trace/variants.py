@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import nn
@@ -12,6 +14,8 @@ from xlaport.errors import UserError
 from xlaport.preflight.step import Variant
 from xlaport.preflight.trace.contract import Step
 from xlaport.runtime.fsdp.recompute import recomputed
+
+Forward = Callable[..., Any]
 
 
 def applied(step: Step, variant: Variant) -> Step:
@@ -30,15 +34,15 @@ def applied(step: Step, variant: Variant) -> Step:
     return replace(step, batch=smaller)
 
 
-def changed(model: nn.Module, step: Step, variant: Variant) -> nn.Module:
-    """The model of a variant, still on meta."""
+def changed(model: nn.Module, step: Step, variant: Variant, recomputing: Callable[[Forward], Forward] | None = None) -> nn.Module:
+    """The model of a variant, still on meta. `recomputing` makes a layer's forward one that is computed again backwards, in place of torch_xla's way."""
     if variant.layers is not None:
         keep_layers(model, variant.layers)
     if variant.dtype:
         model = model.to(getattr(torch, variant.dtype))
     if variant.checkpoint:
         for layer in layers_of(model, step):
-            layer.forward = recomputed(layer, layer.forward)
+            layer.forward = recomputing(layer.forward) if recomputing else recomputed(layer, layer.forward)
     return model
 
 
