@@ -81,16 +81,25 @@ def test_a_failed_installation_gives_pips_reason_and_leaves_nothing(tmp_path, mo
     monkeypatch.delenv("PIP_FIND_LINKS", raising=False)
     with pytest.raises(UserError) as caught:
         environment.setup(NEWEST, tmp_path)
-    assert str(caught.value).startswith("jax 0.10.2 and libtpu 0.0.52 could not be installed: Could not find a version that satisfies the requirement jax==0.10.2")
+    assert str(caught.value).startswith("jax 0.10.2 and libtpu 0.0.52 could not be installed: the package index cannot be reached or is empty, so pip says: Could not find a version that satisfies the requirement jax==0.10.2")
     assert not (tmp_path / NEWEST.name).exists()
 
 
-def test_an_index_that_does_not_answer_is_named_and_not_a_version_that_is_missing():
-    said = """WARNING: Retrying (Retry(total=0)) after connection broken by 'NewConnectionError('<HTTPSConnection>: Failed to establish a new connection: [Errno 111]')': /simple/jax/
-ERROR: Could not find a version that satisfies the requirement jax==0.10.2 (from versions: none)
-ERROR: No matching distribution found for jax==0.10.2"""
-    assert environment.reason(said).startswith("the package index cannot be reached")
-    assert environment.reason("ERROR: No matching distribution found for jax==0.10.2") == "No matching distribution found for jax==0.10.2"
+NO_VERSION = "ERROR: Could not find a version that satisfies the requirement jax==0.10.2 (from versions: none)"
+
+
+@pytest.mark.parametrize(
+    "output, said",
+    [
+        (f"WARNING: Retrying after connection broken by 'NewConnectionError('<HTTPSConnection>: [Errno 111]')': /simple/jax/\n{NO_VERSION}",
+         f"the package index cannot be reached, so pip says: {NO_VERSION.removeprefix('ERROR: ')}"),
+        (NO_VERSION, f"the package index cannot be reached or is empty, so pip says: {NO_VERSION.removeprefix('ERROR: ')}"),
+        (NO_VERSION.replace("none", "0.4.1, 0.5.0"), NO_VERSION.replace("none", "0.4.1, 0.5.0").removeprefix("ERROR: ")),
+        ("", "no reason given"),
+    ],
+)
+def test_an_index_that_does_not_answer_is_named_and_not_only_a_version_that_is_missing(output, said):
+    assert environment.reason(output) == said
 
 
 def test_a_folder_that_cannot_be_written_is_an_error_with_the_way_out(tmp_path):

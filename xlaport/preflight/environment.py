@@ -148,12 +148,13 @@ UNREACHABLE = re.compile(r"NewConnectionError|NameResolutionError|ConnectTimeout
 
 
 def reason(output: str) -> str:
-    """What went wrong, by pip's output: that no index answers, its first error, or the last line.
+    """What went wrong, by pip's output: its first error, or the last line.
 
-    Without an index pip's own error says that there is no such version, and only its warnings why.
+    Without an index pip's error is that there is no such version, and only its warnings, if any, say why.
     """
-    if UNREACHABLE.search(output):
-        return "the package index cannot be reached (pip's configuration and the network are those of this shell)"
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     errors = [line.removeprefix("ERROR:").strip() for line in lines if line.startswith(("ERROR:", "Error:"))]
-    return (errors or lines[-1:] or ["no reason given"])[0]
+    first = (errors or lines[-1:] or ["no reason given"])[0]
+    if UNREACHABLE.search(output):
+        return f"the package index cannot be reached, so pip says: {first}"
+    return f"the package index cannot be reached or is empty, so pip says: {first}" if "from versions: none" in first else first

@@ -146,3 +146,7 @@ def not_a_dict():
 
 def no_step():
     return {"model": lambda: nn.Linear(1, 1), "batch": {}, "stepp": None}
+
+
+def other_optimizer():
+    return one(lambda layer, x: layer(x).sum()) | {"optimizer": lambda parameters: torch.optim.Rprop(parameters)}
