@@ -59,7 +59,7 @@ def judged(step: Traced, compiled: Compiled, topology: Topology, variant: Varian
         batch=step.batch,
         steps=step.steps,
         versions=Versions(compiled.jax, compiled.libtpu, step.torch, step.torch_xla, step.torchax),
-        effort=Effort(step.seconds, step.rss, compiled.seconds, compiled.rss, compiled.cached),
+        effort=Effort(step.seconds, step.rss, compiled.seconds, compiled.rss, step.cpu, compiled.cpu, compiled.cached),
     )
 
 

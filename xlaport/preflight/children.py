@@ -97,8 +97,9 @@ def read(file: Path) -> dict[str, Any] | None:
 
 
 def leave(folder: Path, answer: dict[str, Any]) -> NoReturn:
-    """In the child: write its answer, with the peak of its resident bytes (`rss`), and end at once, whatever threads and workers it has."""
-    write(folder / ANSWER, answer | {"rss": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024})
+    """In the child: write its answer, with the peak of its resident bytes (`rss`) and its seconds of CPU (`cpu`), and end at once, whatever threads and workers it has."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    write(folder / ANSWER, answer | {"rss": used.ru_maxrss * 1024, "cpu": used.ru_utime + used.ru_stime})
     os._exit(0)
 
 

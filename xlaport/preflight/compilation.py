@@ -55,6 +55,7 @@ class Compiled:
     program: Optimized | None = None
     buffers: tuple[Buffer, ...] = ()
     cached: bool = False
+    cpu: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ class Compilation:
             status=answer["status"],
             error=meaning(answer["status"], answer["error"], self.compiler),
             jax=answer["jax"], libtpu=answer["libtpu"],
-            seconds=answer.get("compile_seconds", 0.0), rss=answer["rss"], devices=answer.get("devices", 0),
+            seconds=answer.get("compile_seconds", 0.0), rss=answer["rss"], cpu=answer["cpu"], devices=answer.get("devices", 0),
             stablehlo_flops=answer.get("stablehlo_flops", 0), xla_flops=answer.get("cost", {}).get("flops", 0.0),
             unknown_loops=answer.get("unknown_loops", 0), stats=answer.get("memory", {}),
             program=hlo.read(text(work / answer["hlo"])) if answer.get("hlo") else None,

@@ -44,7 +44,7 @@ def extrapolated(step: Traced, few: Result, more: Result, variant: Variant) -> R
     note = GUESS.format(few=FEW, more=MORE, all=step.layers)
     effort = Effort(
         step.seconds, step.rss, few.effort.compile_seconds + more.effort.compile_seconds, max(few.effort.compile_rss, more.effort.compile_rss),
-        few.effort.cached and more.effort.cached,
+        step.cpu, few.effort.compile_cpu + more.effort.compile_cpu, few.effort.cached and more.effort.cached,
     )
     return replace(
         more, verdict=verdict(more, held), variant=variant, memory=held, time=time(few.time, more.time, factor), kinds=step.bytes_by_kind(), buffers=(),

@@ -37,12 +37,14 @@ class Versions:
 
 @dataclass(frozen=True)
 class Effort:
-    """What the answer took: seconds and peak resident bytes of both children."""
+    """What the answer took: seconds, seconds of CPU (which a busy machine does not lengthen) and peak resident bytes of both children."""
 
     trace_seconds: float = 0.0
     trace_rss: int = 0
     compile_seconds: float = 0.0
     compile_rss: int = 0
+    trace_cpu: float = 0.0
+    compile_cpu: float = 0.0
     cached: bool = False
 
 

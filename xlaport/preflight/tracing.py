@@ -70,6 +70,7 @@ class Traced:
     torch: str = ""
     torch_xla: str = ""
     torchax: str = ""
+    cpu: float = 0.0
     batch: int = 0
     """The first extent of most of the batch's tensors."""
 
