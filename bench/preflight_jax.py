@@ -1,0 +1,114 @@
+"""The same GPT-2 step in torch_xla, in torchax and in plain JAX, compiled by one compiler: memory and cost-model time side by side.
+
+    python bench/preflight_jax.py --python PY --jax-python PY --work DIR [NAME...] [--update-results]
+
+The second Python has jax, optax, torchax and torch. Needs `xlaport preflight --setup`. Answers are kept in WORK/out, one JSON a row.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from results_doc import replace_section, table  # noqa: E402
+
+from xlaport.preflight import environment, topology  # noqa: E402
+from xlaport.preflight.answer import judged  # noqa: E402
+from xlaport.preflight.compilation import Compilation  # noqa: E402
+from xlaport.preflight.result import Result  # noqa: E402
+from xlaport.preflight.tracing import Factory, Traced, Tracer, Untraced  # noqa: E402
+
+MODELS = ROOT / "bench" / "models"
+SLICE = topology.parse("v5e:1x1")
+GIB = 2**30
+
+
+def by_factory(torchax: bool, **settings: object) -> Callable[[argparse.Namespace, Path], Traced]:
+    def step(options: argparse.Namespace, folder: Path) -> Traced:
+        python = options.jax_python if torchax else options.python
+        found = Tracer(Factory(f"{MODELS / 'gpt2.py'}:step", settings), folder, python, torchax=torchax).trace(1, 1)
+        if isinstance(found, Untraced):
+            raise SystemExit(f"{folder.name}: {found.reason}")
+        return found
+
+    return step
+
+
+def by_jax(*words: str) -> Callable[[argparse.Namespace, Path], Traced]:
+    def step(options: argparse.Namespace, folder: Path) -> Traced:
+        program = folder / "step.mlir"
+        subprocess.run([options.jax_python, MODELS / "gpt2_jax.py", program, *words], check=True)
+        return Traced(program, (), (), (), False, 0, 0, 1, 0, False, 0.0, 0, annotated=True)
+
+    return step
+
+
+ROWS = {
+    "torch_xla": ("torch_xla, float32", by_factory(False)),
+    "torchax": ("torchax, float32", by_factory(True)),
+    "jax": ("JAX and optax, float32", by_jax()),
+    "torch_xla-bfloat16": ("torch_xla, bfloat16 products", by_factory(False, autocast="bfloat16")),
+    "jax-bfloat16": ("JAX and optax, bfloat16 products", by_jax("--autocast")),
+}
+INTRO = """## The same step in JAX
+
+`python bench/preflight_jax.py --update-results ...`: GPT-2 124M with AdamW, 8 sequences of 1024, as `bench/models/gpt2.py` and `gpt2_jax.py` write it, compiled for
+{slice} by libtpu {libtpu}. Nothing was measured on a TPU."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"only these: {', '.join(ROWS)}")
+    parser.add_argument("--python", type=Path, required=True, help="a Python with torch and torch_xla")
+    parser.add_argument("--jax-python", type=Path, required=True, help="a Python with jax, optax, torchax and torch")
+    parser.add_argument("--work", type=Path, required=True)
+    parser.add_argument("--update-results", action="store_true")
+    options = parser.parse_args()
+    answers = {name: kept(options, name) for name in options.names or ROWS}
+    libtpu = next(answer["versions"]["libtpu"] for answer in answers.values())
+    header = ("program", "arguments GiB", "temporaries GiB", "in all GiB", "TFLOP", "cycles, millions", "model ms", "largest buffers")
+    text = "\n\n".join([INTRO.format(slice=SLICE.name, libtpu=libtpu), table(header, [cells(ROWS[name][0], answer) for name, answer in answers.items()])])
+    print(text)
+    if options.update_results:
+        replace_section("preflight-jax", text)
+    return 0
+
+
+def kept(options: argparse.Namespace, name: str) -> dict:
+    """The answer of an earlier run, or a new one."""
+    file = options.work / "out" / f"{name}.json"
+    if not file.exists():
+        result = asked(options, name)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(asdict(result) | {"topology": SLICE.name, "estimate": result.time.estimate}), encoding="utf-8")
+    return json.loads(file.read_text(encoding="utf-8"))
+
+
+def asked(options: argparse.Namespace, name: str) -> Result:
+    folder = options.work / name
+    folder.mkdir(parents=True, exist_ok=True)
+    step = ROWS[name][1](options, folder)
+    result = judged(step, Compilation(environment.find(environment.NEWEST), folder).compile(step, SLICE), SLICE)
+    if result.time is None:
+        raise SystemExit(f"{name}: {result.reason}")
+    return result
+
+
+def cells(title: str, answer: dict) -> list[str]:
+    memory, time = answer["memory"], answer["time"]
+    gib = [f"{memory[kind] / GIB:.4g}" for kind in ("arguments", "temporaries", "total")]
+    buffers = "; ".join(f"{buffer['size'] / GIB:.2f} {' '.join(buffer['shapes'][:2])}" for buffer in answer["buffers"][:3])
+    clock = SLICE.generation.clock_ghz * 1e9
+    return [title, *gib, f"{time['flops'] / 1e12:.4g}", f"{time['cost_model'] * clock / 1e6:.4g}", f"{answer['estimate'] * 1e3:.3g}", buffers]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
