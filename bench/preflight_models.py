@@ -36,51 +36,49 @@ class Row:
     state: int = 0
 
 
-def transformer_flops(parameters: int, layers: int, width: int, length: int, sequences: int, passes: int = 3) -> float:
-    """Products of a causal language model that computes all of the attention, `passes` of 2 a parameter and token: 3, or 4 where layers are recomputed."""
-    tokens = sequences * length
-    return 2 * passes * (parameters + 2 * layers * width * length) * tokens
+def language_model_flops(blocks: int, rest: int, attention: int, tokens: int, again: int = 0) -> float:
+    """Products of a step: 2 FLOPs a parameter and token, three times (forward, and twice backward), and those of blocks that are computed again.
+
+    `blocks`, `rest`: parameters in the blocks and outside. `attention`: products a token with keys and values, 2 x layers x width x length; all of
+    them, since a causal mask spares none here. `again`: parameters computed a second time; the last product of a block is not, as nothing needs it.
+    """
+    return 2 * tokens * (3 * (blocks + rest + attention) + (again + attention if again else 0))
 
 
-GPT2, BLOCKS = 124_439_808, 12 * 7_087_872
-"""Parameters of GPT-2, and of its blocks: the head is not recomputed."""
+GPT2, GPT2_BLOCKS = 124_439_808, 12 * 7_087_872
+GPT2_FLOPS = (GPT2_BLOCKS, GPT2 - GPT2_BLOCKS, 2 * 12 * 768 * 1024, 8 * 1024)
+AGAIN = GPT2_BLOCKS - 12 * 4 * 768**2
 
 
-def gpt2_flops(recompute: bool = False) -> float:
-    forward_again = 2 * (BLOCKS + 2 * 12 * 768 * 1024) * 8 * 1024 if recompute else 0
-    return transformer_flops(GPT2, 12, 768, 1024, 8) + forward_again
+def llama(parameters: int, layers: int, width: int, hidden: int, length: int) -> dict[str, float]:
+    """One sequence a chip; the embedding is no product, the head is one."""
+    table = 32000 * width
+    blocks = parameters - 2 * table
+    return {"parameters": parameters, "state": 6, "flops": language_model_flops(blocks, table, 2 * layers * width * length, length, blocks - layers * width * hidden)}
 
 
-def llama_flops(layers: int, width: int, length: int, blocks: int, head: int) -> float:
-    """Of one sequence, every layer computed twice forwards."""
-    return transformer_flops(blocks, layers, width, length, 1, passes=4) + transformer_flops(head, 0, 0, length, 1)
-
-
-SIZES = {
-    "1b": dict(parameters=1_100_048_384, flops=llama_flops(22, 2048, 2048, 1_100_048_384 - 2 * 32000 * 2048, 32000 * 2048)),
-    "7b": dict(parameters=6_738_415_616, flops=llama_flops(32, 4096, 2048, 6_738_415_616 - 2 * 32000 * 4096, 32000 * 4096)),
-    "70b": dict(parameters=68_976_648_192, flops=llama_flops(80, 8192, 4096, 68_976_648_192 - 2 * 32000 * 8192, 32000 * 8192)),
+LLAMA = {
+    "1b": llama(1_100_048_384, 22, 2048, 5632, 2048),
+    "7b": llama(6_738_415_616, 32, 4096, 11008, 2048),
+    "70b": llama(68_976_648_192, 80, 8192, 28672, 4096),
 }
-HALF = {"state": 6}
-"""Weights and two moments of 2 bytes; of float32 it is 12."""
-
 GPT2_STEP, LLAMA_STEP = "gpt2.py:step", "llama.py:step"
 ROWS = {
-    "gpt2": Row("GPT-2 124M, AdamW, 8 x 1024", GPT2_STEP, "v5e:1x1", parameters=GPT2, flops=gpt2_flops(), state=12),
-    "gpt2-autocast": Row("the same, bfloat16 products", GPT2_STEP, "v5e:1x1", ("autocast=bfloat16",), parameters=GPT2, flops=gpt2_flops(), state=12),
-    "gpt2-recompute": Row("and blocks recomputed", GPT2_STEP, "v5e:1x1", ("autocast=bfloat16", "recompute=True"), parameters=GPT2, flops=gpt2_flops(True), state=12),
-    "gpt2-bfloat16": Row("and weights and state in bfloat16", GPT2_STEP, "v5e:1x1", ("dtype=bfloat16", "recompute=True"), parameters=GPT2, flops=gpt2_flops(True), **HALF),
+    "gpt2": Row("GPT-2 124M, AdamW, 8 x 1024", GPT2_STEP, "v5e:1x1", parameters=GPT2, flops=language_model_flops(*GPT2_FLOPS), state=12),
+    "gpt2-autocast": Row("the same, bfloat16 products", GPT2_STEP, "v5e:1x1", ("autocast=bfloat16",), parameters=GPT2, flops=language_model_flops(*GPT2_FLOPS), state=12),
+    "gpt2-recompute": Row("and blocks recomputed", GPT2_STEP, "v5e:1x1", ("autocast=bfloat16", "recompute=True"), parameters=GPT2, flops=language_model_flops(*GPT2_FLOPS, AGAIN), state=12),
+    "gpt2-bfloat16": Row("and weights and state in bfloat16", GPT2_STEP, "v5e:1x1", ("dtype=bfloat16", "recompute=True"), parameters=GPT2, flops=language_model_flops(*GPT2_FLOPS, AGAIN), state=6),
     "gpt2-32": Row("GPT-2 124M, AdamW, 32 x 1024", GPT2_STEP, "v5e:1x1", ("batch=32",), parameters=GPT2),
     "vit": Row("ViT-B/16, AdamW, 64 images", "images.py:vit", "v5e:1x1", parameters=86_567_656, state=12),
     "resnet50": Row("ResNet-50, SGD, 64 images", "images.py:resnet50", "v5e:1x1", parameters=25_557_032, flops=1.57e12, state=8),
-    "llama-1b": Row("Llama 1.1B, wrap", LLAMA_STEP, "v5e:4x4", ("size=1b",), **HALF, **SIZES["1b"]),
-    "llama-1b-class": Row("Llama 1.1B, FSDPv2", LLAMA_STEP, "v5e:4x4", ("size=1b", "sharding=class"), **HALF, **SIZES["1b"]),
-    "llama-1b-marks": Row("Llama 1.1B, mark_sharding", LLAMA_STEP, "v5e:4x4", ("size=1b", "sharding=marks"), **HALF, **SIZES["1b"]),
-    "llama-7b-64": Row("Llama 6.7B, wrap", LLAMA_STEP, "v5e:8x8", ("size=7b",), **HALF, **SIZES["7b"]),
-    "llama-7b-16": Row("Llama 6.7B, wrap", LLAMA_STEP, "v5e:4x4", ("size=7b",), **HALF, **SIZES["7b"]),
-    "llama-1b-quick": Row("Llama 1.1B, wrap, `--quick`", LLAMA_STEP, "v5e:4x4", ("size=1b",), True, **HALF, **SIZES["1b"]),
-    "llama-7b-64-quick": Row("Llama 6.7B, wrap, `--quick`", LLAMA_STEP, "v5e:8x8", ("size=7b",), True, **HALF, **SIZES["7b"]),
-    "llama-70b-quick": Row("Llama 69B, wrap, `--quick`", LLAMA_STEP, "v5p:8x8x8", ("size=70b",), True, **HALF, **SIZES["70b"]),
+    "llama-1b": Row("Llama 1.1B, wrap", LLAMA_STEP, "v5e:4x4", ("size=1b",), **LLAMA["1b"]),
+    "llama-1b-class": Row("Llama 1.1B, FSDPv2", LLAMA_STEP, "v5e:4x4", ("size=1b", "sharding=class"), **LLAMA["1b"]),
+    "llama-1b-marks": Row("Llama 1.1B, mark_sharding", LLAMA_STEP, "v5e:4x4", ("size=1b", "sharding=marks"), **LLAMA["1b"]),
+    "llama-7b-64": Row("Llama 6.7B, wrap", LLAMA_STEP, "v5e:8x8", ("size=7b",), **LLAMA["7b"]),
+    "llama-7b-16": Row("Llama 6.7B, wrap", LLAMA_STEP, "v5e:4x4", ("size=7b",), **LLAMA["7b"]),
+    "llama-1b-quick": Row("Llama 1.1B, wrap, `--quick`", LLAMA_STEP, "v5e:4x4", ("size=1b",), True, **LLAMA["1b"]),
+    "llama-7b-64-quick": Row("Llama 6.7B, wrap, `--quick`", LLAMA_STEP, "v5e:8x8", ("size=7b",), True, **LLAMA["7b"]),
+    "llama-70b-quick": Row("Llama 69B, wrap, `--quick`", LLAMA_STEP, "v5p:8x8x8", ("size=70b",), True, **LLAMA["70b"]),
 }
 INTRO = """## Models whose figures are known
 
@@ -112,7 +110,7 @@ def kept(options: argparse.Namespace, name: str) -> dict | None:
     """The answer of an earlier run, or a new one; None when there is none."""
     file = options.work / "out" / f"{name}.json"
     if not file.exists():
-        done = subprocess.run(command(options, ROWS[name]), cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, text=True)
+        done = subprocess.run([sys.executable, "-m", "xlaport", "preflight", *command(options.python, ROWS[name])], cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, text=True)
         if done.returncode not in (0, 1):
             print(f"{name}: no answer: {done.stdout}", file=sys.stderr)
             return None
@@ -120,10 +118,10 @@ def kept(options: argparse.Namespace, name: str) -> dict | None:
     return json.loads(file.read_text(encoding="utf-8"))["results"][0]
 
 
-def command(options: argparse.Namespace, row: Row) -> list[str]:
-    asked = ["--factory", f"{MODELS / row.factory}", "--topology", row.slice, "--python", str(options.python), "--json"]
+def command(python: Path, row: Row) -> list[str]:
+    """The arguments of `xlaport preflight`."""
     settings = [word for setting in row.settings for word in ("--set", setting)]
-    return [sys.executable, "-m", "xlaport", "preflight", *asked, *settings, *(["--quick"] if row.quick else [])]
+    return ["--factory", f"{MODELS / row.factory}", "--topology", row.slice, "--python", str(python), "--json", *settings, *(["--quick"] if row.quick else [])]
 
 
 def missing(answers: dict[str, dict]) -> list[str]:

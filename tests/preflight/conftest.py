@@ -63,3 +63,15 @@ def torchax_python() -> Path:
         (packages / "torch_of_the_tests.pth").write_text(sysconfig.get_path("purelib") + "\n")
         (folder / environment.READY).touch()
     return python
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory, compiler):
+    """Runs the verb; answers are kept for this module, so that a step is compiled once."""
+    cache = tmp_path_factory.mktemp("cache")
+
+    def run(*arguments: str) -> subprocess.CompletedProcess:
+        environment = {**os.environ, "PYTHONPATH": str(HERE.parent.parent), "XDG_CACHE_HOME": str(cache)}
+        return subprocess.run([sys.executable, "-m", "xlaport", "preflight", *arguments], capture_output=True, text=True, env=environment, timeout=3600)
+
+    return run
