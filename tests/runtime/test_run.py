@@ -134,6 +134,38 @@ def test_what_only_cuda_has_is_told(tmp_path):
     assert result.told[-1] == f"xlaport: the program ended with CannotCarry: torch.cuda.CUDAGraph records CUDA kernels and has no form on another device at {tmp_path}/train.py:2"
 
 
+def test_the_names_cuda_has_are_classes_still(tmp_path):
+    script = written(tmp_path, """
+        import torch
+        def replay(graph: torch.cuda.CUDAGraph | None, stream: torch.cuda.Stream | None, event: torch.cuda.Event | None): ...
+        class Graph(torch.cuda.CUDAGraph): ...
+        print(isinstance(1, torch.cuda.CUDAGraph), issubclass(Graph, torch.cuda.CUDAGraph))
+    """)
+    result = xlaport_run(tmp_path, "cpu", script)
+    assert (result.code, result.out) == (0, "False True\n"), result.told
+
+
+LOOKS = """
+    import importlib.util
+    try:
+        import torch_xla.core.xla_model as xm
+    except ImportError:
+        xm = None
+    print(xm is not None, importlib.util.find_spec("torch_xla") is not None)
+"""
+
+
+@pytest.mark.parametrize("device, finds", [("cpu", "False False"), ("xla", "True True")])
+def test_a_library_finds_torch_xla_only_where_the_program_runs_on_it(tmp_path, device, finds):
+    assert xlaport_run(tmp_path, device, written(tmp_path, TRAINING + LOOKS + "    step()")).out == finds + "\n"
+
+
+def test_a_port_is_not_for_the_cpu(tmp_path):
+    result = xlaport_run(tmp_path, "cpu", written(tmp_path, "import torch\nimport torch_xla.core.xla_model as xm\n"))
+    assert result.code == 1
+    assert "import of torch_xla, which is hidden" in result.told[-1]
+
+
 RANKS = """
     import os, sys, torch, torch.distributed as dist, torch.multiprocessing as mp
     from torch import nn

@@ -147,6 +147,9 @@ def output(folder: Path, show: bool) -> Iterator:
     with (folder / "output.txt").open("wb") as stream:
         yield stream
 
+WITHOUT_TPU = {"PJRT_DEVICE": "CPU", "TPU_SKIP_MDS_QUERY": "1", "TPU_ACCELERATOR_TYPE": "v5litepod-1"}
+"""Where there is no TPU libtpu must not ask for its metadata, and who asks torch_xla for the number of chips (Lightning, on any machine) needs a type to be told 0."""
+
 
 def start(program: Program, job: Path, stream) -> subprocess.Popen:
     """`stream` takes what it prints; None: it prints and reads where this process does."""
@@ -168,7 +171,7 @@ def start(program: Program, job: Path, stream) -> subprocess.Popen:
 
 def environment(program: Program, job: Path) -> dict[str, str]:
     path = os.pathsep.join(filter(None, [str(BOOT), os.environ.get("PYTHONPATH")]))
-    default = {"PJRT_DEVICE": "CPU", "TPU_SKIP_MDS_QUERY": "1"} if "PJRT_DEVICE" not in os.environ else {}
+    default = WITHOUT_TPU if os.environ.get("PJRT_DEVICE", "CPU") == "CPU" else {}
     own = {"PYTHONPATH": path, JOB: str(job), "PYTHONUNBUFFERED": "1"}
     return {**default, **os.environ, **dict(program.environment), **own}
 
@@ -234,11 +237,14 @@ CUDA_PACKAGES = frozenset(
 )
 """Packages that are installed for CUDA only: where they are missing, installing them is no help."""
 
+HIDDEN = re.compile(r"ModuleNotFoundError: (import of torch_xla halted|No module named 'torch_xla[\w.]*'; 'torch_xla' is not a package)")
 MISSING = re.compile(r"ModuleNotFoundError: No module named '(\w+)")
 
 
 def without_cuda(error: str) -> str:
-    """The error, or that a package is missing which has no form on another device."""
+    """The error, or that a package is missing which has no form on another device, or is kept from the program."""
+    if HIDDEN.match(error):
+        return "its import of torch_xla, which is hidden where CUDA is carried to the CPU: run a port with --device xla, or plainly"
     missing = MISSING.match(error)
     if missing is None or missing[1] not in CUDA_PACKAGES:
         return error

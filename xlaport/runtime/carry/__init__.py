@@ -11,14 +11,18 @@ import os
 
 from xlaport.runtime.carry import batchnorm, calls, distributed, namespace, precision, recurrent, refused
 from xlaport.runtime.carry.carrier import Carrier
+from xlaport.runtime.inside import imports
 
 
 def install(device: str, session) -> Carrier:
     """Carry CUDA to `device` ("cpu" or "xla") in this process; what was carried is recorded when it ends.
 
     For XLA torch_xla must be importable; it is imported here, since the program does not. Parameters keep their
-    identity when a module moves, as they do on CUDA.
+    identity when a module moves, as they do on CUDA. On the CPU torch_xla is hidden: libraries that find it (Accelerate,
+    Lightning) would leave CUDA for XLA.
     """
+    if device == "cpu":
+        imports.hide("torch_xla")
     carrier = Carrier.to(device)
     namespace.install(carrier)
     precision.install(carrier)

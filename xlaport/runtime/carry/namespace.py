@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import defaultdict
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -126,7 +127,8 @@ def install(carrier: Carrier) -> None:
     for name in ZERO:
         replace(cuda, name, noting(carrier, f"torch.cuda.{name}", 0))
     for name, why in REFUSED.items():
-        replace(cuda, name, refusing(f"torch.cuda.{name}", why))
+        refused = refusing(f"torch.cuda.{name}", why)
+        replace(cuda, name, refusing_class(name, refused) if isinstance(getattr(cuda, name, None), type) else refused)
     for name, answer in answers(carrier).items():
         replace(cuda, name, answer)
     for name, dtype in LEGACY.items():
@@ -166,6 +168,11 @@ def refusing(what: str, why: str):
         raise CannotCarry(f"{what} {why} and has no form on another device")
 
     return call
+
+
+def refusing_class(name: str, refused: Callable) -> type:
+    """A class is one still: annotations, `isinstance` and subclasses name it where none is made."""
+    return type(name, (), {"__new__": lambda cls, *arguments, **keywords: refused(), "__module__": "torch.cuda"})
 
 
 def synchronizing(carrier: Carrier, what: str):

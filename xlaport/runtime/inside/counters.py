@@ -9,6 +9,8 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass, field
 
+from xlaport.runtime.inside import imports
+
 ITEM = "aten::_local_scalar_dense"
 """Reading a scalar: a transfer, not an op that runs on the host."""
 
@@ -26,7 +28,7 @@ class Reading:
 
 def read() -> Reading:
     """The counters now; zeros where torch_xla is not imported."""
-    if "torch_xla" not in sys.modules:
+    if imports.loaded("torch_xla") is None:
         return Reading()
     binding = sys.modules["torch_xla"]._XLAC
     compiled = binding._xla_counter_value("UncachedCompile") or 0
@@ -45,7 +47,7 @@ RANDOM = frozenset(
 
 def random_draws() -> dict[str, int]:
     """Operation -> how often the device drew random numbers for it."""
-    if "torch_xla" not in sys.modules:
+    if imports.loaded("torch_xla") is None:
         return {}
     binding = sys.modules["torch_xla"]._XLAC
     counts = {name: binding._xla_counter_value(f"xla::{name}") for name in RANDOM}
@@ -54,7 +56,7 @@ def random_draws() -> dict[str, int]:
 
 def compute() -> None:
     """Launch what is pending as one graph, before several values are read: each read would compile a graph of its own."""
-    if "torch_xla" in sys.modules:
+    if imports.loaded("torch_xla") is not None:
         sys.modules["torch_xla"].sync()
 
 

@@ -45,6 +45,17 @@ class Announced(importlib.abc.Loader):
             done()
 
 
+def loaded(name: str) -> ModuleType | None:
+    """The module, if it has been imported; None where it is hidden, too."""
+    return sys.modules.get(name)
+
+
+def hide(name: str) -> None:
+    """As if it were not installed: an import raises ModuleNotFoundError, `importlib.util.find_spec` finds nothing."""
+    if loaded(name) is None:
+        sys.modules[name] = None
+
+
 def after(name: str, done: Callable[[], None]) -> None:
     """Call `done` when the module has been imported: at once, if it is there already.
 
@@ -52,7 +63,7 @@ def after(name: str, done: Callable[[], None]) -> None:
     """
     if name in WAITING:
         WAITING[name].append(done)
-    elif name in sys.modules:
+    elif loaded(name) is not None:
         done()
     else:
         WAITING[name] = [done]
