@@ -111,7 +111,7 @@ PLAN = (
     "| mesh | `ShardingStrategy.HYBRID_SHARD` | a copy of the model on each host, over its chips |",
     "| units | `functools.partial(size_based_auto_wrap_policy, min_num_params=1000)` | by 1000 |",
     "| precision | `MixedPrecision(param_dtype=torch.bfloat16)` | bfloat16, with float32 weights in the optimizer |",
-    "| clipping | `model.clip_grad_norm_(1.0)` | fsdp.clip_grad_norm_: the norm of all gradients |",
+    "| clipping | `model.clip_grad_norm_(1.0)` | fsdp.clip_grad_norm\\_: the norm of all gradients |",
     "| learning rate | scaled by the number of ranks | scaled by that of hosts",
 )
 

@@ -12,7 +12,8 @@ MODULES = ("torch.cuda", "torch.backends.cudnn", "torch.backends.cuda", "nvtx", 
 WRAPPERS = (
     "torch.nn.parallel.DistributedDataParallel", "torch.nn.parallel.DataParallel", "torch.nn.DataParallel", "torch.nn.SyncBatchNorm",
     "torch.amp.GradScaler", "torch.distributed.fsdp", "torch.distributed._composable.fsdp", "torch.distributed.device_mesh",
-    "torch.distributed.checkpoint.state_dict",
+    "torch.distributed.tensor", "torch.distributed._tensor", "torch.distributed.algorithms._checkpoint.checkpoint_wrapper",
+    "torch.distributed.checkpoint",
 )
 """Not of CUDA: removed only from a file that this run has edited, so that what was unused before stays."""
 

@@ -4,7 +4,7 @@ import ast
 
 from xlaport.ruleset.api import Context, Danger, Mode, Severity, syntax
 from xlaport.ruleset.sharding import placing
-from xlaport.ruleset.sharding.settings import FSDP1, FSDP2, PRECISIONS, Wrapper, read
+from xlaport.ruleset.sharding.settings import FSDP1, FSDP2, PARALLELIZE, PRECISIONS, Wrapper, read
 
 
 def check(context: Context):
@@ -25,6 +25,10 @@ def check(context: Context):
             yield context.finding(call, plan_of(wrapper), ops)
     if not context.settings.runtime_library:
         yield from precisions(context)
+    elif calls:
+        for call in context.calls(PARALLELIZE):
+            if isinstance(call.parent, ast.Expr) and not syntax.is_dead(call):
+                yield context.finding(call, "layers are cut by the rules of fsdp.wrap", removed_with_loop(context, call.parent))
 
 
 def plan_of(wrapper: Wrapper, by_library: bool = False) -> str:
@@ -78,6 +82,14 @@ def in_place_ops(context: Context, wrapper: Wrapper):
 
 def removed_with_loop(context: Context, statement: ast.stmt):
     """`for layer in model.layers: fully_shard(layer)` goes with its loop, and so does a condition around it."""
-    while isinstance(statement.parent, (ast.For, ast.If)) and statement.parent.body == [statement] and not statement.parent.orelse:
+    while isinstance(statement.parent, (ast.For, ast.If)) and all(goes(context, other) for other in statement.parent.body) and not statement.parent.orelse:
         statement = statement.parent
     return context.remove(statement)
+
+
+def goes(context: Context, statement: ast.stmt) -> bool:
+    """A wrap in place of a part, or a condition around nothing else."""
+    if isinstance(statement, ast.If):
+        return not statement.orelse and all(goes(context, other) for other in statement.body)
+    takes = (*FSDP2, PARALLELIZE) if context.settings.runtime_library else FSDP2
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call) and context.refers(statement.value.func, *takes)

@@ -3,6 +3,7 @@
 import ast
 
 from xlaport.ruleset.api import Context, Kind, Mode, syntax
+from xlaport.ruleset.sharding.settings import PARALLELIZE
 
 DROPPED_METHODS = frozenset(
     "unshard reshard set_modules_to_forward_prefetch set_modules_to_backward_prefetch set_requires_gradient_sync "
@@ -38,6 +39,7 @@ def check(context: Context):
         return
     yield from methods(context)
     yield from assertions(context)
+    yield from parts_of_meshes(context)
     for call in context.calls(*STATE_CALLS):
         yield context.finding(call, "state dicts hold whole tensors under SPMD", context.drop(call))
     for call in context.calls(*WHOLE_STATES):
@@ -65,14 +67,30 @@ def whole_state(context: Context, call: ast.Call):
     return context.replace(call, template, **holes)
 
 
-def is_for_wrappers(context: Context, call: ast.Call) -> bool:
-    """`mesh = init_device_mesh(...)` of which nothing is left once the wrappers are off."""
+def is_for_wrappers(context: Context, call: ast.expr, depth: int = 0) -> bool:
+    """`mesh = init_device_mesh(...)`, or a part of one, of which nothing is left once the wrappers are off."""
     statement = call.parent
-    if not isinstance(statement, ast.Assign) or statement.value is not call or not all(isinstance(target, ast.Name) for target in statement.targets):
+    if not isinstance(statement, ast.Assign) or statement.value is not call or not all(isinstance(target, ast.Name) for target in statement.targets) or depth > 3:
         return False
     names = {target.id for target in statement.targets}
     uses = [node for node in context.facts.of(ast.Name) if node.id in names and isinstance(node.ctx, ast.Load)]
-    return all(any(isinstance(parent, ast.Call) and context.refers(parent.func, *WRAPPERS) for parent in syntax.ancestors(use)) for use in uses)
+    takes = (*WRAPPERS, PARALLELIZE) if context.settings.runtime_library else WRAPPERS
+    return all(
+        any(isinstance(parent, ast.Call) and context.refers(parent.func, *takes) for parent in syntax.ancestors(use))
+        or isinstance(use.parent, ast.Subscript) and is_for_wrappers(context, use.parent, depth + 1)
+        for use in uses
+    )
+
+
+def parts_of_meshes(context: Context):
+    """`tp = mesh["tp"]` of a mesh that goes."""
+    for call in context.calls(DEVICE_MESH):
+        if not is_for_wrappers(context, call):
+            continue
+        names = {target.id for target in call.parent.targets}
+        for node in context.facts.of(ast.Subscript):
+            if isinstance(node.value, ast.Name) and node.value.id in names and is_for_wrappers(context, node):
+                yield context.finding(node, "the mesh of the annotations takes its place", context.remove(node.parent))
 
 
 def methods(context: Context):

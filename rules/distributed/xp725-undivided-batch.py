@@ -33,13 +33,14 @@ def check(context: Context):
         loops = list(syntax.enclosing_loops(batch.statement))
         if not any(loop in loaders or gives_divided(context, loop) for loop in loops):
             yield context.finding(batch.statement, ops=context.insert(batch.statement, "after", mark_of(context, batch)))
-    if not found and not loaders and not DIVIDED.search(context.module.source.text):
+    if not found and not loaders and not context.project.program_mentions(context.module.source.path, DIVIDED):
         for step in context.training.steps:
             yield context.finding(step.call, "the batch of this step is whole on every chip: divide its rows with xs.mark_sharding where it is put on the device")
 
 
 def training_loops(context: Context) -> Iterator[ast.For]:
-    loops = dict.fromkeys(step.loop for step in context.training.steps)
+    training = context.training
+    loops = dict.fromkeys([*(step.loop for step in training.steps), *(loop for loop in training.batch_loops if loop not in training.evaluation_loops)])
     return (loop for loop in loops if isinstance(loop, ast.For))
 
 

@@ -187,6 +187,11 @@ class Training:
         ]
 
     @cached_property
+    def batch_loops(self) -> list[ast.For]:
+        """Loops over batches that call a model, with or without gradients; the step may be in a function they call."""
+        return [loop for loop in self.facts.of(ast.For) if self._iterates_batches(loop) and self._calls_model(loop)]
+
+    @cached_property
     def _blocks_without_gradients(self) -> list[ast.AST]:
         """`with torch.no_grad():`"""
         return [node for node in self.facts.of(ast.With, ast.AsyncWith) if any(turns_gradients_off(item.context_expr, self.names) for item in node.items)]

@@ -55,7 +55,7 @@ def bodies(context: Context) -> list[list[ast.stmt]]:
     """Bodies of loops that train or evaluate, and of functions that make one step."""
     training = context.training
     homes = [step.loop or syntax.enclosing_function(step.call) for step in training.steps]
-    homes += [*training.evaluation_loops, *training.loops_without_end]
+    homes += [*training.evaluation_loops, *training.batch_loops, *training.loops_without_end]
     return [home.body for home in dict.fromkeys(homes) if home is not None and isinstance(home.body, list)]
 
 

@@ -32,7 +32,7 @@ def divided(context: Context, wrapper: Wrapper, statement: ast.stmt):
 def by_library(context: Context, wrapper: Wrapper):
     """`fsdp.wrap` in the wrapper's place. What wraps in place is put before the optimizer: by then the model has values."""
     holes = {"module": wrapper.module, **wrapper.policy.holes, **wrapper.precision.holes}
-    wrap = "fsdp.wrap({module}, fsdp_mesh" + wrapper.policy.code + wrapper.precision.code + ")"
+    wrap = "fsdp.wrap({module}, fsdp_mesh" + wrapper.policy.code + wrapper.precision.code + wrapper.parts.code + ")"
     mesh = f"fsdp_mesh = fsdp.make_mesh({wrapper.mesh.code})"
     statement = syntax.statement_of(wrapper.call)
     rest = context.prelude(PRELUDE) + context.ensure("xr", "fsdp")

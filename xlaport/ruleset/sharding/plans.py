@@ -57,6 +57,8 @@ def rows(context: Context, wrapper: Wrapper) -> Iterator[Row]:
         yield Row("units", policy is not None and " ".join(ast.unparse(policy).split()) or ("the modules that are wrapped" if wrapper.is_sharded else "the model"), wrapper.policy.said if by_library else "the compiler gathers each parameter where it is used")
         low = given.get("mixed_precision") or given.get("mp_policy") or ("as the settings say" if wrapper.precision.holes else "none")
         yield Row("precision", low, wrapper.precision.said if by_library or not wrapper.precision.holes else 'float32; torch.autocast("xla") is for you to add')
+        if by_library and wrapper.parts.said:
+            yield Row("parts of layers", "parallelize_module", wrapper.parts.said)
         yield Row("batch", "of each process", "of all chips: multiply a loader's batch size by the ranks there were")
     yield from clipping(context, wrapper)
     yield from checkpoints(context)

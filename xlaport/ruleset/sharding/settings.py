@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from dataclasses import dataclass, field
 
 from xlaport.analysis.values import constant
@@ -15,6 +16,14 @@ DATA_PARALLEL = "torch.nn.DataParallel"
 
 PRECISIONS = ("torch.distributed.fsdp.MixedPrecision", "torch.distributed.fsdp.MixedPrecisionPolicy", "torch.distributed._composable.fsdp.MixedPrecisionPolicy")
 DEVICE_MESH = ("torch.distributed.device_mesh.init_device_mesh", "torch.distributed.init_device_mesh")
+PARALLELIZE = "torch.distributed.tensor.parallel.parallelize_module"
+PARTS = {
+    "torch.distributed.tensor.parallel.ColwiseParallel": "column", "torch.distributed.tensor.parallel.RowwiseParallel": "row",
+    "torch.distributed.tensor.parallel.style.ColwiseParallel": "column", "torch.distributed.tensor.parallel.style.RowwiseParallel": "row",
+}
+MODEL_AXES = frozenset({"tp", "model", "tensor", "tensor_parallel", "mp"})
+"""What programs call the dimension of a device mesh that layers are cut over."""
+
 WRAP = "torch.distributed.fsdp.wrap."
 PARTIAL = ("functools.partial",)
 LOW = ("torch.bfloat16", "torch.float16", "torch.half")
@@ -43,6 +52,9 @@ class Wrapper:
     mesh: Piece
     policy: Piece
     precision: Piece
+    parts: Piece
+    """How layers are cut over chips (`tensor_parallel`), where the program says so."""
+
     left: tuple[str, ...]
     """What has no counterpart, in words."""
 
@@ -58,9 +70,13 @@ def read(context: Context, call: ast.Call, has_inner: bool) -> Wrapper | None:
     if module is None or any(isinstance(argument, ast.Starred) for argument in call.args):
         return None
     if not context.refers(call.func, FSDP1, *FSDP2):
-        return Wrapper(call, module, Piece(f"fsdp=1, data={ALL_CHIPS}", said="a copy of the model on every chip"), Piece(", policy=None", said=WHOLE), Piece(said="as it was"), batch_norm())
+        return Wrapper(call, module, Piece(f"fsdp=1, data={ALL_CHIPS}", said="a copy of the model on every chip"), Piece(", policy=None", said=WHOLE), Piece(said="as it was"), Piece(), batch_norm())
     strategy = strategy_of(call)
-    return Wrapper(call, module, mesh_of(context, call, strategy), units_of(context, call, has_inner), precision_of(context, call), left_out(call, strategy))
+    parts, left = parts_of(context)
+    mesh = mesh_of(context, call, strategy)
+    if parts.code and (size := model_size(context)) is not None:
+        mesh = Piece(", ".join(filter(None, [mesh.code, "model={size}"])), {**mesh.holes, "size": size}, f"{mesh.said}; layers over {ast.unparse(size)} chips along model")
+    return Wrapper(call, module, mesh, units_of(context, call, has_inner), precision_of(context, call), parts, left_out(call, strategy) + left)
 
 
 def batch_norm() -> tuple[str, ...]:
@@ -81,7 +97,8 @@ def mesh_of(context: Context, call: ast.Call, strategy: str) -> Piece:
         return Piece("data=xr.process_count()", {}, "a copy of the model on each host, over its chips")
     if strategy in WHOLE_STRATEGIES:
         return Piece(WHOLE_STRATEGIES[strategy], {}, "a copy of the model on every chip")
-    return Piece(said="all chips along fsdp")
+    unread = "" if strategy.isupper() else f", whatever {strategy} says"
+    return Piece(said=f"all chips along fsdp{unread}")
 
 
 def copies_of(context: Context, mesh: ast.expr | None) -> ast.expr | None:
@@ -90,9 +107,46 @@ def copies_of(context: Context, mesh: ast.expr | None) -> ast.expr | None:
     if not isinstance(call, ast.Call) or not context.refers(call.func, *DEVICE_MESH):
         return None
     shape, names = syntax.argument(call, "mesh_shape", 1), syntax.argument(call, "mesh_dim_names")
-    says_tensor_parallel = names is not None and "tp" in ast.unparse(names)
+    says_tensor_parallel = isinstance(names, (ast.Tuple, ast.List)) and any(constant(name) in MODEL_AXES for name in names.elts)
     is_two = isinstance(shape, (ast.Tuple, ast.List)) and len(shape.elts) == 2
     return shape.elts[0] if is_two and not says_tensor_parallel else None
+
+
+def parts_of(context: Context) -> tuple[Piece, tuple[str, ...]]:
+    """The plans of `parallelize_module` in this file as rules by name, and the names of styles that have no rule."""
+    rules, others = {}, set()
+    for call in context.calls(PARALLELIZE):
+        plan = value_of(context, syntax.argument(call, "parallelize_plan", 2))
+        module = ast.unparse(syntax.argument(call, "module", 0) or call.func).partition(".")[2]
+        items = dict(zip((constant(key) for key in plan.keys), plan.values)) if isinstance(plan, ast.Dict) else {module: plan}
+        for name, style in items.items():
+            kind = next((PARTS[known] for known in context.names.qualified(style.func) if known in PARTS), None) if isinstance(style, ast.Call) else None
+            if isinstance(name, str) and name and kind is not None:
+                rules[r"\.".join(r"[^.]+" if part == "*" else re.escape(part) for part in name.split("."))] = kind
+            elif isinstance(style, ast.Call):
+                others.add(ast.unparse(style.func))
+    written = ", ".join(f'{quoted(pattern)}: "{kind}"' for pattern, kind in rules.items())
+    left = tuple(f"{name} has no rule: the compiler decides where such values are" for name in sorted(others))
+    return (Piece(f", tensor_parallel={{{written}}}", said=written) if rules else Piece()), left
+
+
+def quoted(pattern: str) -> str:
+    return f'r"{pattern}"' if "\\" in pattern else f'"{pattern}"'
+
+
+def model_size(context: Context) -> ast.expr | None:
+    """Of the device mesh, how many chips a layer is cut over."""
+    for call in context.calls(*DEVICE_MESH):
+        shape, names = syntax.argument(call, "mesh_shape", 1), syntax.argument(call, "mesh_dim_names")
+        if not isinstance(shape, (ast.Tuple, ast.List)):
+            continue
+        named = [constant(name) for name in names.elts] if isinstance(names, (ast.Tuple, ast.List)) else []
+        found = next((size for size, name in zip(shape.elts, named) if name in MODEL_AXES), None)
+        if found is None and len(shape.elts) == 1 and not named:
+            found = shape.elts[0]
+        if found is not None:
+            return found
+    return None
 
 
 def value_of(context: Context, node: ast.expr | None) -> ast.expr | None:
