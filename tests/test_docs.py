@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import json
 import re
 import shlex
 from dataclasses import fields
@@ -145,9 +146,20 @@ def test_python_examples_parse(path: Path):
             ast.parse(code)
 
 
-def test_every_setting_is_documented():
+def test_settings_table_is_up_to_date():
+    generator = tool("generate_settings_table")
     text = text_of(CHECKOUT / "docs" / "configuration.md")
-    assert re.findall(r"^\| `([\w-]+)` \|", text, re.MULTILINE) == [item.name.replace("_", "-") for item in fields(Settings)]
+    assert text == generator.with_table(text, generator.table()), "run python tools/generate_settings_table.py"
+
+
+def test_settings_are_described_as_they_are():
+    """The default in words is that of the code, and the option is one of `migrate`."""
+    parser = cli.build_parser(["migrate"])
+    options = next(action for action in parser._actions if action.choices).choices["migrate"].format_help()
+    for item in fields(Settings):
+        shown, option = item.metadata["shown"], item.metadata["option"]
+        assert shown == f"`{json.dumps(item.default)}`" or item.default == (), item.name
+        assert not option or option.split()[0] in options, item.name
 
 
 # -- everything in the checkout

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 
@@ -15,26 +15,44 @@ from xlaport.targets.torch_xla import SPELLINGS
 DISTRIBUTED = ("auto", "spmd", "mp", "keep")
 
 
+def setting(default, says: str, shown: str = "none", option: str = ""):
+    """A field of `Settings`, with what the reference (docs/configuration.md) says of it: its default in words, and the option that overrides it."""
+    return field(default=default, metadata={"says": says, "shown": shown, "option": option})
+
+
 @dataclass(frozen=True)
 class Settings:
-    """`select`/`ignore`: rule codes or prefixes (`XP1`). `target`: a name of `xlaport.targets`. `spelling`: `xm` or `2.x`, of torch_xla.
-    `source`: what the code was written for, `--from`.
+    """`[tool.xlaport]`, checked. `source` is what the code was written for, `--from`; tables are tuples of pairs."""
 
-    `exclude`: patterns of files and folders left alone. `per_file_ignores`: pattern -> codes that `lint` leaves out there.
-    `extend_rules`: files or folders of the project's own rules. See docs/configuration.md.
-    """
-
-    select: tuple[str, ...] = ()
-    ignore: tuple[str, ...] = ()
-    distributed: str = "auto"
-    spelling: str = "xm"
-    exclude: tuple[str, ...] = ()
-    per_file_ignores: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    extend_rules: tuple[str, ...] = ()
-    target: str = "torch_xla"
-    source: str = "cuda"
-    runtime_library: bool = False
-    """Distributed programs are sharded, through `xlaport.runtime`."""
+    select: tuple[str, ...] = setting(
+        (), "rules whose edits are made, by code or the start of one: `XP1` is all of XP100 to XP199", "all rules", "--select CODES"
+    )
+    ignore: tuple[str, ...] = setting((), "rules whose edits are not made; goes before `select`", option="--ignore CODES")
+    distributed: str = setting(
+        "auto", "what DDP and FSDP programs become: `auto`, `spmd`, `mp` or `keep`; see [MIGRATION.md](../MIGRATION.md#several-chips)",
+        '`"auto"`', "--distributed MODE",
+    )
+    spelling: str = setting(
+        "xm", '`"xm"` writes `xm.xla_device()`, as most guides do; `"2.x"` writes `torch_xla.device()`, which has no deprecation warning', '`"xm"`'
+    )
+    exclude: tuple[str, ...] = setting(
+        (), "files and folders that are not read: a name, a pattern of a name (`*`, `?`, `[...]`), or a pattern of a path below the migrated"
+        " folder; for `lint`, below the folder of `pyproject.toml`",
+    )
+    per_file_ignores: tuple[tuple[str, tuple[str, ...]], ...] = setting(
+        (), "a table: for files and folders named as in `exclude`, codes that `lint` does not report there"
+    )
+    extend_rules: tuple[str, ...] = setting(
+        (), "rule pages of your own for `lint`, files or folders relative to `pyproject.toml`; see [below](#rules-of-your-own)"
+    )
+    target: str = setting("torch_xla", "what a program is ported to: `torch_xla` or `torchtpu`", '`"torch_xla"`', "--target NAME")
+    source: str = setting(
+        "cuda", "what it is written for: `cuda`, or `torch_xla` for a port that goes on to `torchtpu`", '`"cuda"`', "--from NAME"
+    )
+    runtime_library: bool = setting(
+        False, "distributed programs become sharded ones that import `xlaport.runtime`; see [distributed.md](distributed.md#with-the-runtime-library)",
+        "`false`", "--runtime-library",
+    )
 
     @property
     def profile(self) -> Target:
