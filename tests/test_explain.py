@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -302,3 +303,21 @@ def test_list_and_entry(capsys: pytest.CaptureFixture):
 
 def test_roles_are_all_used():
     assert {one.role for one in ENTRIES} == set(Role)
+
+
+# -- messages people met, collected before pages were written for them
+
+HELD_OUT = tomllib.loads((Path(__file__).parent / "held_out_messages.toml").read_text(encoding="utf-8"))["message"]
+
+
+@pytest.mark.parametrize("message", HELD_OUT, ids=lambda message: message["address"].split("/", 3)[-1])
+def test_held_out_messages(message: dict):
+    """Of what is known now the right entry comes first; of the rest nothing is claimed."""
+    assert codes(message["text"])[:1] == ([message["now"]] if "now" in message else [])
+
+
+def test_the_record_of_held_out_messages_is_whole():
+    """What was recognised at first try names an entry, and what was not names none."""
+    for message in HELD_OUT:
+        assert ("first" in message) == (message["verdict"] in ("right", "general")), message["address"]
+    assert {message["round"] for message in HELD_OUT} == {1, 2} and len(HELD_OUT) >= 40
