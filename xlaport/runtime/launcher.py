@@ -8,6 +8,7 @@ the turn. Modules that the script imports are shared: what one rank changes in t
 from __future__ import annotations
 
 import builtins
+import socket
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +23,13 @@ ROOT = Path(__file__).resolve().parents[2]
 def environment(rank: int, count: int) -> dict[str, str]:
     """What torchrun says to the process of a rank, on one machine; but not where the ranks meet."""
     return {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(count), "LOCAL_WORLD_SIZE": str(count), "GROUP_RANK": "0"}
+
+
+def free_port() -> int:
+    """Where ranks of this machine may meet."""
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return sock.getsockname()[1]
 
 
 def started_by_it(program: Program) -> Program:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import sys
 from collections.abc import Callable
 
@@ -12,6 +11,7 @@ import torch.distributed as dist
 
 from xlaport.runtime.carry.carrier import CannotCarry, Carrier
 from xlaport.runtime.inside import imports
+from xlaport.runtime.launcher import free_port
 
 CUDA_ONLY = ("device_id", "pg_options")
 """Arguments of process groups that only NCCL's take."""
@@ -65,12 +65,6 @@ def carry_groups(carrier: Carrier) -> None:
 def alone_is_set(world_size: int, rank: int) -> bool:
     """Whether something says who is in the group: the environment of a launcher, or the arguments."""
     return world_size > 0 and rank >= 0 or "RANK" in os.environ and "WORLD_SIZE" in os.environ
-
-
-def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return sock.getsockname()[1]
 
 
 def replace(name: str, value) -> None:
