@@ -134,6 +134,17 @@ def test_fully_sharded_over_more_devices_than_there_are():
     assert {argument.sharding for argument in found.arguments if argument.kind == "batch"} == {"{devices=[64,1]<=[64]}"}
 
 
+def test_a_wrap_of_xlaport_runtime_over_devices_that_are_not_there():
+    """With dropout in what is computed again: the state of the generator is asked for, and has no value."""
+    found = tracer("wrapped", parts=2).trace(16, 16)
+    assert isinstance(found, Traced), found.reason
+    assert found.spmd and not found.sites
+    weights = [argument for argument in found.arguments if argument.name.endswith("qkv.weight")]
+    assert weights and all(argument.sharding.startswith("{devices=[2,8]") and argument.bytes == 4 * 192 * 64 // 16 for argument in weights)
+    assert {argument.sharding for argument in found.arguments if argument.kind == "batch"} == {"{devices=[8,1,2]<=[16] last_tile_dim_replicate}"}
+    assert kinds(found)["seed"]
+
+
 # -- scripts
 
 

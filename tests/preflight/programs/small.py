@@ -64,6 +64,22 @@ def tiny(batch=8, layers=6, shard=None):
     return gpt(batch, 64, 512, layers, 64, 4, shard=shard)
 
 
+def wrapped(batch=64, parts=1):
+    """The same, divided by xlaport.runtime.fsdp, with dropout that is computed again."""
+    def shard(model):
+        from xlaport.runtime import fsdp
+
+        return fsdp.wrap(model, fsdp.make_mesh(model=parts), mixed_precision="bf16", activation_checkpointing=True)
+
+    def model():
+        made = GPT(512, 2, 64, 4, 64)
+        for block in made.blocks:
+            block.out = nn.Sequential(block.out, nn.Dropout(0.1))
+        return made
+
+    return tiny(batch) | {"model": model, "shard": shard}
+
+
 def one(forward, shape=(16, 16), layer=None):
     """A step over one linear layer and what `forward(layer, x)` makes of it."""
 

@@ -22,6 +22,7 @@ from xlaport.preflight.trace.contract import Step
 from xlaport.preflight.trace.guard import Found, Guard, report_printing
 from xlaport.preflight.trace.program import Named
 from xlaport.preflight.trace.writing import write
+from xlaport.runtime.fsdp.wrapping import Wrapped, wrapped
 
 ASSUMED = "values that the step reads were taken as 1 while tracing, and shapes that depend on data as the largest they can be"
 
@@ -79,7 +80,7 @@ class Traced:
         self.model = sharded(model, step, devices) if step.shard else model
         self.batch = {name: sharding.markable(lazy.placeholder(entry.shape, entry.dtype)) for name, entry in step.batch.items()}
         if step.shard:
-            shard_batch(self.batch, step, devices)
+            shard_batch(self.batch, step, devices, wrapped(self.model))
         self.optimizer = step.optimizer(self.model.parameters()) if step.optimizer else None
 
     def run(self) -> torch.Tensor:
@@ -192,9 +193,13 @@ def fully_sharded(model: nn.Module, layers: tuple[type, ...], devices: int) -> n
     return SpmdFullyShardedDataParallel(model, mesh=mesh, shard_output=shard_output, auto_wrap_policy=policy)
 
 
-def shard_batch(batch: Mapping[str, torch.Tensor], step: Step, devices: int) -> None:
-    """Along the first axis of the global mesh, or over all devices where there is none, unless the factory says otherwise."""
-    mesh = xs.get_global_mesh() or xs.Mesh(numpy.arange(devices), (devices,), ("data",))
+def shard_batch(batch: Mapping[str, torch.Tensor], step: Step, devices: int, wrap: Wrapped | None) -> None:
+    """As the batch of a model that xlaport.runtime.fsdp wrapped; else along the first axis of the global mesh, or over all devices without one.
+
+    What the factory says of a tensor goes first.
+    """
+    mesh = wrap.mesh.devices if wrap else xs.get_global_mesh() or xs.Mesh(numpy.arange(devices), (devices,), ("data",))
     for name, tensor in batch.items():
         if tensor.dim():
-            xs.mark_sharding(tensor, mesh, step.batch[name].spec or (mesh.axis_names[0], *[None] * (tensor.dim() - 1)))
+            usual = wrap.mesh.batch_spec(tensor.dim()) if wrap else (mesh.axis_names[0], *[None] * (tensor.dim() - 1))
+            xs.mark_sharding(tensor, mesh, step.batch[name].spec or usual)
