@@ -14,7 +14,8 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 
 @pytest.fixture
 def said(here, monkeypatch, capsys):
-    """Runs the verb without a compiler; gives the exit status and stderr."""
+    """Runs the verb without a compiler, beside an empty script; gives the exit status and stderr."""
+    (here / "conf.py").touch()
     monkeypatch.setenv("XLAPORT_COMPILER", str(here / "none"))
 
     def run(*arguments: str) -> tuple[int, str]:
@@ -31,6 +32,7 @@ def said(here, monkeypatch, capsys):
         (("train.py", "--factory", "a:b"), "name a script or a --factory, not both"),
         (("--factory", "a:b", "--hf", "c"), "name one of SCRIPT.py, --factory and --hf"),
         (("train.py",), "train.py: no such file"),
+        (("conf.py", "--route", "torchax"), "--route torchax goes with --factory and --hf: a script that runs on torchax is a program of jax"),
         (("--factory", "train"), "--factory train: write MODULE:FUNCTION or FILE.py:FUNCTION"),
         (("--factory", "a:b", "--set", "3"), "--set 3: write NAME=VALUE"),
         (("--factory", "a:b", "--topology", "v5e-4"), "'v5e-4' is not a topology, which is written TPU:SHAPE: v5e-4 is v5e:2x2"),

@@ -10,6 +10,7 @@ from xlaport.errors import UserError
 from xlaport.preflight import children, tracing
 from xlaport.preflight.children import Ended
 from xlaport.preflight.step import Variant
+from xlaport.preflight.trace import child
 from xlaport.preflight.tracing import Factory, HuggingFace, Script, Traced, Tracer, Untraced
 
 OK = {
@@ -90,6 +91,31 @@ def test_variants_are_asked_for_apart(asked):
         made.trace(1, 1, variant)
     assert [request["variant"]["dtype"] for request, _ in requests] == [None, "bfloat16"]
     json.dumps(requests[0][0])
+
+
+def test_the_program_of_torchax_says_itself_what_is_sharded_and_given_away(asked):
+    tracer, requests = asked
+    [entry] = OK["arguments"]
+    answer = OK | {"spmd": True, "arguments": [entry | {"donated": True, "sharding": "{devices=[4,1]<=[4]}"}]}
+    made = tracer(Factory("a:b"), lambda _: answer | {"annotated": made.torchax})
+    plain = made.trace(4, 4)
+    assert (plain.donors, plain.shardings) == ([0], {0: "{devices=[4,1]<=[4]}"})
+    made = tracer(Factory("a:b"), lambda _: answer | {"annotated": made.torchax})
+    made.torchax = True
+    found = made.trace(4, 4)
+    assert (found.donors, found.shardings) == ([], {})
+    assert [request["route"] for request, _ in requests] == ["factory", "torchax"]
+
+
+@pytest.mark.parametrize("route, missing", [("factory", "torch"), ("script", "torch"), ("torchax", "jax")])
+def test_an_environment_without_what_a_route_needs_is_a_sentence(monkeypatch, tmp_path, route, missing):
+    pytest.importorskip("numpy")
+    for module in [name for name in sys.modules if name.startswith("xlaport.preflight.trace.")]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, missing, None)
+    found = child.traced({"route": route}, tmp_path)
+    assert found["status"] == "error" and found["error"].startswith(f"{missing} is not installed there (needed: torch, ")
+    assert found["error"].endswith("; --python names the environment that has it")
 
 
 def test_a_death_says_where_it_was_and_what_else_there_is(asked, tmp_path):
