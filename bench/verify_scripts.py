@@ -109,7 +109,7 @@ def measure(command: Command, options: argparse.Namespace) -> list[str]:
     started = time.monotonic()
     made = [program(command, options.corpus, options), program(for_port(command), ports, options)]
     found = verify(Pair(made[0], made[1], STEPS, 0, True, options.limit, 2), Wishes(), lambda text: None)
-    return row(command, found, time.monotonic() - started)
+    return row(command.name, found, time.monotonic() - started)
 
 
 def for_port(command: Command) -> Command:
@@ -133,12 +133,12 @@ def filled(text: str, known: dict[str, Path]) -> str:
     return text
 
 
-def row(command: Command, found: Verification, seconds: float) -> list[str]:
+def row(name: str, found: Verification, seconds: float) -> list[str]:
     loss = found.comparisons[0] if found.comparisons else None
     run = found.performance
     why = f"the {found.failure.side} could not run: {found.failure.reason}" if found.failure else "; ".join(found.judgement.reasons)
     return [
-        command.name,
+        name,
         found.judgement.verdict.value,
         str(sentences.steps(found)),
         f"{max(loss.deviation, default=0.0):.1e}" if loss else "-",
