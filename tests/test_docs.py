@@ -7,6 +7,8 @@ import importlib.util
 import json
 import re
 import shlex
+import textwrap
+import tomllib
 from dataclasses import fields
 from functools import cache
 from pathlib import Path
@@ -14,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from xlaport import cli, engine, files
-from xlaport.config import Settings
+from xlaport.config import Settings, from_table
 from xlaport.ruleset import load
 
 CHECKOUT = Path(__file__).resolve().parent.parent
@@ -144,6 +146,14 @@ def test_python_examples_parse(path: Path):
     for language, code in FENCE.findall(text_of(path)):
         if language == "python":
             ast.parse(code)
+
+
+def test_settings_that_documents_show_are_accepted():
+    shown = [tomllib.loads(textwrap.dedent(code)) for path in DOCS for language, code in FENCE.findall(text_of(path)) if language == "toml"]
+    tables = [table["tool"]["xlaport"] for table in shown if "xlaport" in table.get("tool", {})]
+    assert tables
+    for table in tables:
+        from_table(table, CHECKOUT / "pyproject.toml")
 
 
 def test_settings_table_is_up_to_date():

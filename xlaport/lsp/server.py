@@ -82,7 +82,11 @@ class Server(LanguageServer):
         file = opened(self.workspace, uri)
         if file is None:
             return
-        checked = await self.checked(file, afresh=True)
+        try:
+            checked = await self.checked(file, afresh=True)
+        except Exception as error:
+            self.window_log_message(types.LogMessageParams(types.MessageType.Error, f"xlaport: {file.path} was not looked at: {error!r}"))
+            raise
         now = opened(self.workspace, uri)
         if checked is not None and now is not None and now.version == file.version:
             self.publish(file, checked.diagnostics)
