@@ -145,7 +145,8 @@ def run_block(block: Block, here: Path, shims: Path) -> tuple[list[int], str, Pa
 
 def environment(shims: Path) -> dict[str, str]:
     settings = {
-        "PATH": f"{shims}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(CHECKOUT), "XDG_CACHE_HOME": str(shims / "cache"), "COLUMNS": "80", "NO_COLOR": "1",
+        "PATH": f"{shims}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(CHECKOUT), "XDG_CACHE_HOME": str(shims / "cache"),
+        "COLUMNS": "80", "NO_COLOR": "1",
         "GIT_AUTHOR_NAME": "A", "GIT_AUTHOR_EMAIL": "a@example.org", "GIT_COMMITTER_NAME": "A", "GIT_COMMITTER_EMAIL": "a@example.org",
         "GIT_CONFIG_GLOBAL": os.devnull, "PJRT_DEVICE": "CPU", "TPU_SKIP_MDS_QUERY": "1",
     }

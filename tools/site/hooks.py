@@ -94,10 +94,13 @@ def rule_page(rule: Rule) -> str:
         ("area", generate_rule_table.TITLES[rule.area]), ("since", rule.since),
     ]
     references = "".join(f"\n- <{reference}>" for reference in rule.references)
-    return (
-        HEAD.format(title=f"{rule.code} {rule.name}") + f"# {rule.code} {rule.name}\n\n{rule.summary[0].upper()}{rule.summary[1:]}.\n\n{fact_table(facts)}\n\n{rule.page}"
-        + (f"\n## References\n{references}\n" if references else "")
-    )
+    return headed(rule, facts) + rule.page + (f"\n## References\n{references}\n" if references else "")
+
+
+def headed(one: Rule | pages.Entry, facts: list[tuple[str, str]]) -> str:
+    """What a page of the reference starts with: its name, what it says, and its facts."""
+    name = f"{one.code} {one.name}"
+    return f"{HEAD.format(title=name)}# {name}\n\n{one.summary[0].upper()}{one.summary[1:]}.\n\n{fact_table(facts)}\n\n"
 
 
 def fact_table(facts: list[tuple[str, str]]) -> str:
@@ -119,7 +122,7 @@ def error_index() -> str:
 
 def error_page(entry: pages.Entry) -> str:
     _, page = load.split(entry.path)
-    return HEAD.format(title=f"{entry.code} {entry.name}") + f"# {entry.code} {entry.name}\n\n{entry.summary[0].upper()}{entry.summary[1:]}.\n\n{fact_table([('area', entry.area), ('role', entry.role.value)])}\n\n{page}"
+    return headed(entry, [("area", entry.area), ("role", entry.role.value)]) + page
 
 
 # -- every page
