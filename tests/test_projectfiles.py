@@ -749,3 +749,18 @@ def test_files_of_other_frameworks_programs():
     script, code = Path("tf/run.sh"), Path("tf/a.py")
     changes = projectfiles.complete({}, {script: source("tf/run.sh", "nvidia-smi\n"), code: source("tf/a.py", "import jax")}, PLAIN)
     assert changes[script].after.text == "nvidia-smi\n"
+
+
+def said_of(name: str, text: str) -> list[str]:
+    return [finding.message for finding in migrated(name, text).remaining if finding.code == "XP875"]
+
+
+def test_sharding_settings_name_their_plan():
+    zero = '{"gradient_accumulation_steps": 8, "gradient_clipping": 1.0, "bf16": {"enabled": true}, "zero_optimization": {"stage": 3, "offload_param": {"device": "cpu"}}}'
+    assert said_of("ds_config.json", zero) == [
+        'stage 3: ZeRO-3 becomes fsdp.wrap(model, fsdp.make_mesh(), mixed_precision="bf16") of xlaport.runtime; fsdp.clip_grad_norm_(model, 1.0) before the step;'
+        " 8 backward passes a step; nothing is offloaded to the host"
+    ]
+    accelerate = "distributed_type: FSDP\nfsdp_config:\n  fsdp_sharding_strategy: HYBRID_SHARD\n  fsdp_transformer_layer_cls_to_wrap: Block\n  fsdp_activation_checkpointing: true\nmixed_precision: bf16\n"
+    (said,) = said_of("accelerate.yaml", accelerate)
+    assert 'fsdp.wrap(model, fsdp.make_mesh(data=xr.process_count()), policy="Block", mixed_precision="bf16", activation_checkpointing=True)' in said
