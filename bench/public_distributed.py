@@ -4,8 +4,8 @@
 
 CHECKOUTS holds folders named OWNER_REPO. Data-parallel originals run in two processes under gloo, and their ports with two
 replicas that take turns on virtual devices of XLA:CPU; a sharded original runs in one process, and its port over four
-virtual devices. Both run under the watch of `xlaport verify`, once each, and draw the same random numbers. What a case changes is changed before the migration, on both sides: a loss or initial weights that are not
-trivial, a package that is not there. Results are kept in SCRATCH and used again unless --fresh is given.
+virtual devices. Both run under the watch of `xlaport verify`, once each, and draw the same random numbers. What a case
+changes is changed before the migration, on both sides: a loss or initial weights that are not trivial, a package that is not there. Results are kept in SCRATCH and used again unless --fresh is given.
 """
 
 from __future__ import annotations
@@ -128,7 +128,10 @@ CASES = (
     ),
     Case(
         "imagenet", "pytorch_examples", "imagenet", "main.py",
-        ("-a", "resnet18", "--multiprocessing-distributed", "--world-size", "1", "--rank", "0", "-b", "4", "--epochs", "1", "-p", "1", "--seed", "1", "--dist-url", "tcp://127.0.0.1:PORT", "images"),
+        (
+            "-a", "resnet18", "--multiprocessing-distributed", "--world-size", "1", "--rank", "0", "-b", "4", "--epochs", "1", "-p", "1", "--seed", "1",
+            "--dist-url", "tcp://127.0.0.1:PORT", "images",
+        ),
         replicas=2, steps=4,
     ),
 )

@@ -73,7 +73,11 @@ def losses(families: list[str], work: Path) -> Iterator[str]:
                 rows.append(row(family, f"{way}, {devices}", alone[each * number:each * (number + 1)], sharded))
                 print(rows[-1], flush=True)
         yield results_doc.table(
-            ("family", "how, devices", "largest relative difference", "the plain model's own", "verdict", "losses", "parameters changed", "bytes of the model", "bytes of each device", "planned"), rows,
+            (
+                "family", "how, devices", "largest relative difference", "the plain model's own", "verdict", "losses", "parameters changed",
+                "bytes of the model", "bytes of each device", "planned",
+            ),
+            rows,
         )
 
 

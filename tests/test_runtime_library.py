@@ -124,6 +124,31 @@ def test_whole_programs(here, source, port):
     assert cli.main(["migrate", "train.py", "--runtime-library", "--check"]) == 0
 
 
+def test_a_wrap_under_a_condition_stays_there(here):
+    (here / "train.py").write_text(program("""
+        import torch
+        from torch.distributed.fsdp import fully_shard
+
+        def build(model, args):
+            if args.shard:
+                for layer in model.layers:
+                    fully_shard(layer)
+                fully_shard(model)
+            if args.adam:
+                optimizer = torch.optim.Adam(model.parameters())
+            else:
+                optimizer = torch.optim.SGD(model.parameters())
+            return optimizer
+        """))
+    assert cli.main(["migrate", "train.py", "--runtime-library"]) == 0
+    assert program("""
+            if args.shard:
+                fsdp_mesh = fsdp.make_mesh()
+                fsdp.wrap(model, fsdp_mesh)
+            if args.adam:
+        """).strip() in (here / "train.py").read_text()
+
+
 def test_report_names_the_plan(here):
     (here / "train.py").write_text(FSDP1)
     cli.main(["migrate", "train.py", "--runtime-library", "--out", "port", "--report", "report.md"])

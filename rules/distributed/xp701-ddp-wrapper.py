@@ -20,7 +20,8 @@ def check(context: Context):
             yield from kept(context, call)
         elif context.mode is Mode.SPMD and (wrapper := read(context, call, has_inner=False)) is not None:
             ops = placing.by_library(context, wrapper) if context.settings.runtime_library else copied(context, wrapper)
-            yield context.finding(call, "; ".join(("every chip has a copy of the model, and the compiler averages the gradients", *wrapper.left, "a loader's batch is that of all chips")), ops)
+            said = ("every chip has a copy of the model, and the compiler averages the gradients", *wrapper.left, "a loader's batch is that of all chips")
+            yield context.finding(call, "; ".join(said), ops)
         else:
             yield context.finding(call, message(call), unwrapped(context, call))
 

@@ -17,7 +17,8 @@ def check(context: Context):
         if wrapper is None:
             yield context.finding(call, "what is wrapped is not written out here: divide its parameters by hand")
         elif call not in roots:
-            yield context.finding(call, "the units of the whole model hold this module" if context.settings.runtime_library else "the module is annotated as a whole instead", inner_ops(context, wrapper))
+            said = "the units of the whole model hold this module" if context.settings.runtime_library else "the module is annotated as a whole instead"
+            yield context.finding(call, said, inner_ops(context, wrapper))
         elif context.settings.runtime_library:
             yield context.finding(call, plan_of(wrapper, by_library=True), placing.by_library(context, wrapper))
         else:

@@ -15,12 +15,17 @@ LIBRARY_LOADER = "fsdp.shard_loader({loader}, fsdp.current_mesh(), sync=False)"
 LOADERS = ("xlaport.runtime.fsdp.shard_loader", "torch_xla.distributed.parallel_loader.MpDeviceLoader")
 
 COPIES = re.compile(r'\("data",\)')
-DIVIDED = re.compile(r"mark_sharding\((?!fsdp_param)|input_sharding|shard_loader|shard_batch|ShardingSpec")
+BY_LOADER = re.compile(r"input_sharding")
+"""A loader of torch_xla that divides what it gives."""
+
+DIVIDED = re.compile(r"mark_sharding\((?!fsdp_param)|shard_loader|shard_batch|ShardingSpec")
 """A mark of a batch, or of anything but the parameters that a port marks."""
 
 
 def check(context: Context):
     if context.mode is not Mode.SPMD or not context.on_device or context.training.uses_framework:
+        return
+    if context.project.program_mentions(context.module.source.path, BY_LOADER):
         return
     if context.settings.runtime_library:
         loaders = {loop: loader for loop in training_loops(context) if (loader := loader_of(context, loop)) is not None}

@@ -55,11 +55,17 @@ def target_of(wrapper: Wrapper, statement: ast.stmt) -> ast.expr | None:
 
 
 def optimizer_statement(context: Context, name: str, after: ast.stmt) -> ast.stmt | None:
-    """The statement of the same scope that gives the parameters of a model to an optimizer."""
-    scope = syntax.enclosing_scope(after)
+    """The statement of the same block that gives the parameters of a model to an optimizer, or holds what does.
+
+    Where that is in another block the wrap stays where it is: it may depend on a condition.
+    """
+    scope, block = syntax.enclosing_scope(after), syntax.block_of(after)
+    later = block[block.index(after) + 1:]
     for call in context.facts.of(ast.Call):
         func = call.func
         takes = isinstance(func, ast.Attribute) and func.attr in {"parameters", "named_parameters"} and context.text(func.value) == name
-        if takes and call.lineno > after.lineno and syntax.enclosing_scope(call) is scope and isinstance(call.parent, (ast.Call, ast.keyword)):
-            return syntax.statement_of(call)
+        if takes and syntax.enclosing_scope(call) is scope and isinstance(call.parent, (ast.Call, ast.keyword)):
+            holder = next((parent for parent in syntax.ancestors(call) if parent in later), None)
+            if holder is not None:
+                return holder
     return None

@@ -51,10 +51,13 @@ def rows(context: Context, wrapper: Wrapper) -> Iterator[Row]:
         yield Row("batch", "of each process", "of each process; the job's is that times the chips")
     else:
         by_library = context.settings.runtime_library
-        yield Row("wrapper", name, "one process a host; " + ("fsdp.wrap" if by_library else "parameters and batches marked" if wrapper.is_sharded else "batches marked"))
-        yield Row("mesh", given.get("sharding_strategy") or given.get("mesh") or given.get("device_mesh") or "all GPUs", wrapper.mesh.said if by_library or not wrapper.is_sharded else "all chips along fsdp")
+        how = "fsdp.wrap" if by_library else "parameters and batches marked" if wrapper.is_sharded else "batches marked"
+        yield Row("wrapper", name, f"one process a host; {how}")
+        asked = given.get("sharding_strategy") or given.get("mesh") or given.get("device_mesh") or "all GPUs"
+        yield Row("mesh", asked, wrapper.mesh.said if by_library or not wrapper.is_sharded else "all chips along fsdp")
         policy = value_of(context, syntax.argument(wrapper.call, "auto_wrap_policy"))
-        yield Row("units", policy is not None and " ".join(ast.unparse(policy).split()) or ("the modules that are wrapped" if wrapper.is_sharded else "the model"), wrapper.policy.said if by_library else "the compiler gathers each parameter where it is used")
+        units = " ".join(ast.unparse(policy).split()) if policy is not None else "the modules that are wrapped" if wrapper.is_sharded else "the model"
+        yield Row("units", units, wrapper.policy.said if by_library else "the compiler gathers each parameter where it is used")
         low = given.get("mixed_precision") or given.get("mp_policy") or ("as the settings say" if wrapper.precision.holes else "none")
         yield Row("precision", low, wrapper.precision.said if by_library or not wrapper.precision.holes else 'float32; torch.autocast("xla") is for you to add')
         if by_library and wrapper.parts.said:
@@ -63,7 +66,8 @@ def rows(context: Context, wrapper: Wrapper) -> Iterator[Row]:
     yield from clipping(context, wrapper)
     yield from checkpoints(context)
     if context.project.program_mentions(context.module.source.path, RATE_BY_RANKS):
-        yield Row("learning rate", "scaled by the number of ranks", "scaled by that of chips" if context.mode is Mode.MP else "scaled by that of hosts: multiply by the chips, as the batch grows with them")
+        scaled = "scaled by that of chips" if context.mode is Mode.MP else "scaled by that of hosts: multiply by the chips, as the batch grows with them"
+        yield Row("learning rate", "scaled by the number of ranks", scaled)
     for left in wrapper.left if context.mode is Mode.SPMD else ():
         yield Row("besides", "", left)
 
@@ -71,7 +75,8 @@ def rows(context: Context, wrapper: Wrapper) -> Iterator[Row]:
 def clipping(context: Context, wrapper: Wrapper) -> Iterator[Row]:
     by_method = [call for call in context.calls_of_method("clip_grad_norm_") if not context.names.qualified(call.func)]
     if by_method:
-        yield Row("clipping", ast.unparse(by_method[0]), "fsdp.clip_grad_norm_: the norm of all gradients" if context.settings.runtime_library else "torch.nn.utils.clip_grad_norm_: a gradient stands for all its parts")
+        port = "fsdp.clip_grad_norm_: the norm of all gradients" if context.settings.runtime_library else "torch.nn.utils.clip_grad_norm_: a gradient stands for all its parts"
+        yield Row("clipping", ast.unparse(by_method[0]), port)
     elif any(context.calls(*CLIP)):
         yield Row("clipping", "torch.nn.utils", "after xm.reduce_gradients, before the step" if context.mode is Mode.MP else "as it was: a gradient stands for all its parts")
 

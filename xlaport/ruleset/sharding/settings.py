@@ -70,7 +70,8 @@ def read(context: Context, call: ast.Call, has_inner: bool) -> Wrapper | None:
     if module is None or any(isinstance(argument, ast.Starred) for argument in call.args):
         return None
     if not context.refers(call.func, FSDP1, *FSDP2):
-        return Wrapper(call, module, Piece(f"fsdp=1, data={ALL_CHIPS}", said="a copy of the model on every chip"), Piece(", policy=None", said=WHOLE), Piece(said="as it was"), Piece(), batch_norm())
+        mesh = Piece(f"fsdp=1, data={ALL_CHIPS}", said="a copy of the model on every chip")
+        return Wrapper(call, module, mesh, Piece(", policy=None", said=WHOLE), Piece(said="as it was"), Piece(), batch_norm())
     strategy = strategy_of(call)
     parts, left = parts_of(context)
     mesh = mesh_of(context, call, strategy)
