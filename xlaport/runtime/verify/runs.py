@@ -10,7 +10,7 @@ from pathlib import Path
 
 from xlaport import usercache
 from xlaport.runtime import launcher, program, replicas
-from xlaport.runtime.job import Job, LockStep
+from xlaport.runtime.job import REPLICAS, Job, LockStep
 from xlaport.runtime.program import Program
 from xlaport.runtime.verify.traces import Trace, trace
 
