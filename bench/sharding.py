@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import random
 import re
 import signal
@@ -21,6 +22,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TextIO
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "runtime")]
@@ -28,6 +30,8 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "runtime")]
 import results_doc  # noqa: E402
 import test_sharded_checkpoints as checkpoints  # noqa: E402
 import test_sharding as sharding  # noqa: E402
+
+from xlaport.runtime.fsdp import checkpoint  # noqa: E402
 
 STEPS = 20
 TOLERANCE = 1e-4
@@ -55,9 +59,10 @@ WAYS = {
 }
 DEVICES = (4, 8)
 KILLS = 20
-KILL_STEPS = 160
-LONGEST_WAIT = 2.0
-"""Seconds from the first step of a process to its end by SIGKILL, at most."""
+KILL_STEPS = 64
+MOST_STEPS = 3
+LONGEST_WAIT = 0.2
+"""Steps that a process may make before it is killed, at most, and seconds behind them: somewhere in a step or its save."""
 
 
 def losses(families: list[str], work: Path) -> Iterator[str]:
@@ -140,36 +145,69 @@ def programs() -> Iterator[str]:
 
 def kills(work: Path) -> Iterator[str]:
     """Each kill is kept: the checkpoints and what was seen stay in `work`."""
+    os.environ.update({"PJRT_DEVICE": "CPU", "TPU_SKIP_MDS_QUERY": "1", "CPU_NUM_DEVICES": "2", "XLA_FLAGS": sharding.QUICK, "OMP_NUM_THREADS": "1"})
+    wanted = dict(kept(work, "undisturbed", lambda: steps_of(*forked(work / "undisturbed-run"))))
     chance = random.Random(0)
-    wanted = dict(kept(work, "undisturbed", lambda: list(checkpoints.seen(checkpoints.run(str(work / "undisturbed-run"), KILL_STEPS, devices=2, keep=2)).items())))
-    waits = [chance.uniform(0.0, LONGEST_WAIT) for _ in range(KILLS)]
+    moments = [(chance.randint(0, MOST_STEPS), chance.uniform(0.0, LONGEST_WAIT)) for _ in range(KILLS)]
     url = work / "killed"
-    seen = [kept(work, f"kill-{number}", lambda: killed(url, wait, is_asynchronous=bool(number % 2))) for number, wait in enumerate(waits)]
-    seen.append(kept(work, "kill-last", lambda: [0, 0, 0, list(checkpoints.seen(checkpoints.run(str(url), KILL_STEPS, devices=2, keep=2)).items())]))
-    compared = [(step, value) for *_, steps in seen for step, value in steps]
+    seen = [kept(work, f"kill-{number}", lambda: killed(url, *moment, is_asynchronous=bool(number % 2))) for number, moment in enumerate(moments)]
+    last = kept(work, "kill-last", lambda: steps_of(*forked(url)))
+    compared = [(step, value) for *_, steps in seen for step, value in steps] + last
     different = sum(wanted[step] != value for step, value in compared)
     moved = {devices: kept(work, f"moved-to-{devices}", lambda: resumed_on(work / "eight", devices)) for devices in (4, 1)}
     yield (
-        f"{sum(alive for _, alive, _, _ in seen)} processes killed at work (SIGKILL, up to {LONGEST_WAIT:g} s after a process's first line), every other process saving asynchronously; resumed from steps "
-        f"{', '.join(str(start) for start, *_ in seen[1:])}. {sum(unfinished for _, _, unfinished, _ in seen)} kills left an unfinished save behind. "
-        f"Steps compared with the undisturbed run, losses and random numbers to the last bit: {len(compared)}; different: {different}.\n\n"
+        f"{sum(alive for _, alive, _, _ in seen)} processes of {KILLS} killed at work (SIGKILL, up to {MOST_STEPS} steps and {LONGEST_WAIT:g} s after a process's first), every other one saving asynchronously; "
+        f"resumed from steps {', '.join(str(start) for start, *_ in seen[1:])}. {sum(unfinished for _, _, unfinished, _ in seen)} kills left an unfinished save behind. "
+        f"Steps compared with the undisturbed run of {KILL_STEPS}, losses and random numbers to the last bit: {len(compared)}; different: {different}.\n\n"
         + "Saved on 8 devices (2 copies x 2 shards x 2 parts of layers) at step 8 of 16, and gone on with on fewer; largest relative difference of the losses of the last 8 steps from those on 8 devices: "
         + ", ".join(f"on {devices} {worst:.1e}" for devices, worst in moved.items()) + "."
     )
 
 
-def killed(url: Path, wait: float, is_asynchronous: bool) -> list:
-    """The step a process resumed from, whether it was alive when it was killed, whether it left an unfinished save, and its steps until it was killed."""
-    process = checkpoints.start(str(url), KILL_STEPS, devices=2, keep=2, asynchronous=is_asynchronous)
-    first = process.stdout.readline()
+def forked(url: Path, **options: bool) -> tuple[int, TextIO]:
+    """A process that trains from the newest checkpoint, and what it prints. Forked from this one, which has imported torch_xla and not started it."""
+    import resuming_program
+
+    reader, writer = os.pipe()
+    sys.stdout.flush()
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            os.dup2(writer, 1)
+            resuming_program.main(str(url), KILL_STEPS, keep=2, **options)
+            checkpoint.finish_pending()
+            sys.stdout.flush()
+            status = 0
+        finally:
+            os._exit(status)
+    os.close(writer)
+    return child, os.fdopen(reader)
+
+
+def steps_of(child: int, output: TextIO) -> list:
+    """Of a process that is left to its end."""
+    text = output.read()
+    _, status = os.waitpid(child, 0)
+    if status:
+        raise SystemExit(f"training ended with status {status}")
+    return list(checkpoints.seen(text).items())
+
+
+def killed(url: Path, after: int, wait: float, is_asynchronous: bool) -> list:
+    """The step a process resumed from, whether it was alive when it was killed, whether it left an unfinished save, and its steps until then."""
+    child, output = forked(url, asynchronous=is_asynchronous)
+    lines = [output.readline()]
+    lines += [output.readline() for _ in range(after + lines[0].startswith("resumed"))]
     time.sleep(wait)
-    alive = process.poll() is None
-    process.send_signal(signal.SIGKILL)
-    output, _ = process.communicate()
+    alive = os.waitpid(child, os.WNOHANG) == (0, 0)
+    if alive:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
     unfinished = url.exists() and any(path.name.endswith(".tmp") for path in url.iterdir())
-    start = int(first.split()[1]) if first.startswith("resumed") else 0
-    print(start, wait, alive, unfinished, flush=True)
-    return [start, int(alive), int(unfinished), list(checkpoints.seen(first + output).items())]
+    start = int(lines[0].split()[1]) if lines[0].startswith("resumed") else 0
+    print(start, after, wait, alive, unfinished, flush=True)
+    return [start, int(alive), int(unfinished), list(checkpoints.seen("".join(lines) + output.read()).items())]
 
 
 def resumed_on(url: Path, devices: int) -> float:
