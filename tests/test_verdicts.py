@@ -150,6 +150,7 @@ def test_other_numbers_of_losses_or_steps_diverge():
         (free(run(device="cpu")), "on the CPU"),
         (free(run([], device="xla")), "no loss was seen in the port"),
         (free(run(device="xla"), run(), run(scaled_losses(1.1))), "no seed of ours controls"),
+        (free(run(device="xla"), run([float("nan")] * 20)), "first loss is nan"),
     ],
 )
 def test_what_cannot_be_compared_has_a_cause(found: Free, cause: str):

@@ -68,6 +68,8 @@ def incomparable(free: Free, host_random: bool) -> str | None:
         return f"{counted(base)} of the original trained, and {counted(port)} of the port: it starts no replicas"
     if port.devices == {"cpu"}:
         return "the port computes its losses on the CPU, not on XLA: it proves nothing about a TPU"
+    if not math.isfinite(base.losses[0]):
+        return f"the original's own first loss is {base.losses[0]}: it computes with memory it never set, or its numbers are too large from the start"
     if differs_at_once(free.reference):
         return "the original's own runs differ at the first loss: it draws random numbers that no seed of ours controls, or reads the clock"
     if not host_random and random_on_device(port):
