@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import base64
+import fcntl
 import json
 import os
 import select
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -66,8 +68,9 @@ class Page:
         self.pipe = pipe
         target = pipe.call("Target.createTarget", url="about:blank")["targetId"]
         self.session = pipe.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        for domain in ("Page", "Runtime", "Log", "Network", "Accessibility"):
+        for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
+        self.call("Performance.enable", timeDomain="threadTicks")
 
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
         return self.pipe.call(method, self.session, **parameters)
@@ -75,10 +78,23 @@ class Page:
     def open(self, file: Path) -> float:
         """Seconds until the page is loaded, has run its script and has been laid out."""
         started = time.monotonic()
-        self.call("Page.navigate", url=file.absolute().as_uri())
-        self.run("new Promise(done => document.readyState === 'complete' ? done() : addEventListener('load', done))")
-        self.run("new Promise(done => requestAnimationFrame(() => setTimeout(done)))")
+        self.load(file)
+        self.drawn()
         return time.monotonic() - started
+
+    def load(self, file: Path) -> None:
+        seen = len(self.pipe.events)
+        self.call("Page.navigate", url=file.absolute().as_uri())
+        while not any(event["method"] == "Page.loadEventFired" and event.get("sessionId") == self.session for event in self.pipe.events[seen:]):
+            self.pipe.events.append(self.pipe.receive("the page being loaded"))
+
+    def drawn(self) -> None:
+        """Waits for what was asked of the page to be seen."""
+        self.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done))))")
+
+    def cpu(self) -> float:
+        """Seconds of a processor that the page's own thread has taken: the same on a machine that has other work."""
+        return next(metric["value"] for metric in self.call("Performance.getMetrics")["metrics"] if metric["name"] == "TaskDuration")
 
     def run(self, expression: str) -> Any:
         """The value of an expression of JavaScript, a promise awaited."""
@@ -116,13 +132,26 @@ class Page:
         return base64.b64decode(self.call("Page.printToPDF", printBackground=True)["data"])
 
 
+PLACED = "import os, sys; os.dup2(int(sys.argv[1]), 3); os.dup2(int(sys.argv[2]), 4); os.execv(sys.argv[3], sys.argv[3:])"
+"""The browser reads what it is told from descriptor 3 and answers on 4."""
+
+
+def pipe() -> tuple[int, int]:
+    """A pipe whose ends are neither 3 nor 4."""
+    ends = os.pipe()
+    moved = tuple(fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 10) for end in ends)
+    for end in ends:
+        os.close(end)
+    return moved
+
+
 @contextmanager
 def started() -> Iterator[Pipe]:
     """A browser of its own, with an empty profile."""
-    ours, theirs = os.pipe(), os.pipe()
+    ours, theirs = pipe(), pipe()
     with tempfile.TemporaryDirectory(prefix="xlaport-browser-", ignore_cleanup_errors=True) as profile:
         words = [program(), *FLAGS, f"--user-data-dir={profile}"]
-        command = ["sh", "-c", f'exec "$@" 3<&{theirs[0]} 4>&{ours[1]}', "sh", *words]
+        command = [sys.executable, "-c", PLACED, str(theirs[0]), str(ours[1]), *words]
         process = subprocess.Popen(command, pass_fds=(theirs[0], ours[1]), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         os.close(theirs[0]), os.close(ours[1])
         try:

@@ -6,6 +6,7 @@ in the page's policy, so that nothing else is run even if an escape were missed.
 
 from __future__ import annotations
 
+import re
 from base64 import b64encode
 from functools import lru_cache
 from hashlib import sha256
@@ -34,7 +35,7 @@ def environment() -> Environment:
         loader=PackageLoader("xlaport.reports", "templates"), autoescape=True, undefined=StrictUndefined, finalize=shown,
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=False,
     )
-    made.filters |= {"prose": prose, "counted": counted}
+    made.filters |= {"prose": prose, "counted": counted, "anchor": anchor}
     made.globals |= {"script": script}
     return made
 
@@ -47,6 +48,11 @@ def prose(text: str) -> Markup:
     """Text in which what stands in single backticks is code."""
     parts = CODE.split(visible(text))
     return Markup("").join(Markup("<code>{}</code>").format(part) if index % 2 else escape(part) for index, part in enumerate(parts))
+
+
+def anchor(name: str) -> str:
+    """A name for a place in the page."""
+    return re.sub(r"[^A-Za-z0-9-]", "_", name)
 
 
 def counted(count: int, one: str, many: str = "") -> str:

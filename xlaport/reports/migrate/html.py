@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby, zip_longest
+from itertools import groupby, pairwise
 from typing import NamedTuple, TextIO
 
 from xlaport.findings import Danger, Finding, Grade, Severity
@@ -97,26 +97,14 @@ def work(report: Report) -> list[tuple[Danger, list[Item]]]:
     return [(danger, list(items)) for danger, items in groupby(report.work, key=lambda item: item.finding.danger)]
 
 
-# -- edits side by side
-
-
-class Row(NamedTuple):
-    """A line before and after; None where there is none. `kind`: `same`, or `edit`."""
-
-    kind: str
-    before: int | None
-    old: str | None
-    after: int | None
-    new: str | None
+# -- edits: the page puts them side by side when a file is unfolded
 
 
 class Part(NamedTuple):
-    """Lines that stayed, or a block that was edited with the findings it was edited for."""
+    """Lines that stay above the first edit, or a block that was edited with the lines that stay below it, and the findings it was edited for."""
 
-    rows: list[Row]
-    reasons: list[tuple[Finding, bool]]
-    """With whether it is the first of its rule here: what the rule says is said once."""
-
+    text: str
+    reasons: list[Finding]
     is_edit: bool
 
 
@@ -144,25 +132,10 @@ def changed_file(file: FileOutcome) -> Changed:
 
 
 def parts(hunk: Hunk, applied: Sequence[Finding]) -> Iterator[Part]:
-    numbered = list(enumerate(hunk.numbered()))
-    for is_edit, group in groupby(numbered, key=lambda item: item[1][0][0] != " "):
-        lines = list(group)
-        at = lines[0][0]
-        found = [applied[reason.finding] for reason in hunk.reasons if reason.at == at]
-        reasons = [(finding, all(other.code != finding.code for other in found[:index])) for index, finding in enumerate(found)]
-        yield Part(list(edited(lines) if is_edit else kept_lines(lines)), reasons, is_edit)
-
-
-def kept_lines(lines) -> Iterator[Row]:
-    return (Row("same", before, line[1:], after, line[1:]) for _, (line, before, after) in lines)
-
-
-def edited(lines) -> Iterator[Row]:
-    """Removed lines beside added ones, in their order."""
-    old = [(before, line[1:]) for _, (line, before, _) in lines if line[0] == "-"]
-    new = [(after, line[1:]) for _, (line, _, after) in lines if line[0] == "+"]
-    for left, right in zip_longest(old, new, fillvalue=(None, None)):
-        yield Row("edit", *left, *right)
+    starts = [at for at, line in enumerate(hunk.lines) if line[0] != " " and (at == 0 or hunk.lines[at - 1][0] == " ")]
+    for start, end in pairwise(dict.fromkeys((0, *starts, len(hunk.lines)))):
+        reasons = [applied[reason.finding] for reason in hunk.reasons if reason.at == start]
+        yield Part("\n".join(hunk.lines[start:end]), reasons, start in starts)
 
 
 # -- what else there is

@@ -116,7 +116,7 @@ def included_json() -> dict[str, Any]:
 
 def report_of(found: dict[str, Any]) -> Report:
     """Raises `saved.Foreign`."""
-    own = {name: saved.structured(kind, saved.part(found, name), name, {Finding: finding_of}) for name, kind in SAVED.items()}
+    own = {name: saved.structured(kind, saved.part(found, name), name, {Finding: finding_of, FileOutcome: file_of}) for name, kind in SAVED.items()}
     included = {kind: tuple(map(included_json()[kind].read, saved.part(found, kind))) for kind in ("verify", "preflight") if saved.part(found, kind)}
     return Report(**own, **included)
 
@@ -128,11 +128,24 @@ SAVED = {
 """What a saved report is read from; what else it holds is for other programs."""
 
 
+def file_of(found: Any, where: str) -> FileOutcome:
+    """What the forms rely on is looked at here, once."""
+    made = saved.structured(FileOutcome, found, where, {Finding: finding_of})
+    for number, hunk in enumerate(made.hunks):
+        place = f"{where}.hunks[{number}]"
+        saved.expect(hunk.line > 0 and hunk.new_line > 0, place, "not on a line")
+        saved.expect(all(line[:1] in tuple(" -+") for line in hunk.lines), f"{place}.lines", "no lines of a diff")
+        reasons = all(0 <= reason.finding < len(made.applied) and 0 <= reason.at < len(hunk.lines) for reason in hunk.reasons)
+        saved.expect(reasons, f"{place}.reasons", "of other findings or lines")
+    return made
+
+
 def finding_of(found: Any, where: str) -> Finding:
     def of(name: str, kind: Any) -> Any:
         return saved.structured(kind, saved.part(found, name, where), f"{where}.{name}")
 
     grade = of("grade", Grade)
+    saved.expect(min(of("line", int), of("column", int), of("end_line", int), of("end_column", int)) > 0, where, "not at a place of a file")
     return Finding(
         of("code", str), of("name", str), of("file", str),
         Location(of("line", int), of("column", int), of("end_line", int), of("end_column", int), of("cell", int | None)),

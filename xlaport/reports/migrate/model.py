@@ -102,14 +102,16 @@ class FileOutcome:
         return replace(finding, location=replace(place, line=first, column=columns[0], end_line=max(first, last), end_column=columns[1]))
 
     def line_before(self, line: int, cell: int | None) -> tuple[int, bool]:
-        """The line that was there, and whether it is the same."""
+        """The line that was there, and whether it is the same; of an added line, one of those it took the place of, or the one it stands before."""
         shift = 0
         for hunk in self.hunks:
             if hunk.cell != cell or line < hunk.new_line:
                 continue
+            first = added = 0
             for text, before, after in hunk.numbered():
+                first, added = (first or before, added + 1) if text[0] == "+" else (first or before, 0) if text[0] == "-" else (0, 0)
                 if after == line and text[0] != "-":
-                    return before, text[0] == " "
+                    return (before, True) if text[0] == " " else (min(first + added - 1, max(before - 1, first)), False)
             shift += sum((text[0] == "-") - (text[0] == "+") for text in hunk.lines)
         return line + shift, True
 

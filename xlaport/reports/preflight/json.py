@@ -53,8 +53,8 @@ def read(found: dict[str, Any]) -> Document:
         return saved.structured(kind, saved.part(found, name), name, {Topology: topology_of, Attempt: attempt_of})
 
     results = of("results", tuple[Result, ...])
-    if not results:
-        raise saved.Foreign("results is empty")
+    saved.expect(bool(results), "results", "empty")
+    saved.expect(all(result.memory is None or result.memory.limit > 0 for result in results), "results", "without a limit of memory")
     return Document(results, of("attempts", tuple[Attempt, ...]), of("prices", Prices))
 
 

@@ -93,6 +93,7 @@ def read(found: dict) -> Verified:
     def of(name: str, kind: Any) -> Any:
         return saved.structured(kind, saved.part(found, name), name)
 
+    saved.expect(all(row.measures and all(measure.envelope > 0 for measure in row.measures) for row in of("lockstep", tuple[StepDeviation, ...])), "lockstep", "without an envelope")
     rows = of("steps", tuple[dict[str, float], ...])
     loss = Comparison("loss", *(tuple(saved.part(row, name, "steps") for row in rows) for name in ("cpu", "port", "deviation", "envelope")))
     compared = (loss, *of("curves", tuple[Comparison, ...])) if rows else ()
