@@ -125,7 +125,7 @@ def test_a_saved_run_gives_what_the_run_gave(src, tmp_path, capsys):
     names = [f"r.{ending}" for ending in ("html", "md", "sarif", "txt", "json")]
     assert run(src, *(word for name in names for word in ("--report", name))) == 0
     first = {name: Path(name).read_text() for name in names}
-    assert "cell 2" in first["r.html"] and "n.ipynb:cell 2:2" in first["r.md"]
+    assert 'data-cell="2"' in first["r.html"] and "n.ipynb:cell 2:2" in first["r.md"]
     Path("r.json").rename("kept.json")
     assert cli.main(["report", "kept.json", *(word for name in names for word in ("--out", name))]) == 0
     assert {name: Path(name).read_text() for name in names} == first
@@ -297,7 +297,7 @@ class Tags(HTMLParser):
 
 
 ATTRIBUTES = {
-    "href", "id", "class", "data-k", "data-n", "data-t", "data-file", "data-box", "data-group", "data-empty", "aria-label", "aria-labelledby", "aria-live", "aria-hidden", "role", "style", "type", "name", "value",
+    "href", "id", "class", "data-k", "data-n", "data-t", "data-file", "data-box", "data-group", "data-empty", "data-old", "data-new", "data-cell", "aria-label", "aria-labelledby", "aria-live", "aria-hidden", "role", "style", "type", "name", "value",
     "checked", "hidden", "scope", "colspan", "tabindex", "lang", "charset", "content", "http-equiv", "autocomplete", "spellcheck", "open",
 }
 
