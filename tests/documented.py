@@ -30,7 +30,7 @@ DOCS = sorted([CHECKOUT / "README.md", CHECKOUT / "MIGRATION.md", *(CHECKOUT / "
 FENCE = re.compile(r"(?:^<!-- (?P<marker>[^\n]*?) -->\n)?^(?P<indent>[ ]*)```(?P<language>\w*)[^\n]*\n(?P<text>.*?)^[ ]*```$", re.MULTILINE | re.DOTALL)
 SHELL, PRINTED = ("sh", "console"), ("text", "")
 NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?")
-LIMIT = 300
+LIMIT = 900
 """Seconds for a block; one with torch takes a minute on a machine that does nothing else."""
 
 

@@ -14,6 +14,7 @@ from support import program
 
 pytest.importorskip("pygls")
 
+from documented import OWN_RULE  # noqa: E402
 from lsp_client import applied, editor  # noqa: E402 - needs pygls
 from lsprotocol import types  # noqa: E402
 
@@ -351,10 +352,32 @@ def test_the_cells_of_a_notebook_are_one_program(here):
 # -- the command
 
 
-def test_without_pygls_a_line_names_the_extra(monkeypatch, capsys):
-    monkeypatch.setattr("xlaport.commands.lsp.find_spec", lambda name: None)
+@pytest.mark.parametrize("missing", ["pygls", "pygls.lsp.server"], ids=["none", "of another release"])
+def test_without_pygls_a_line_names_the_extra(missing, monkeypatch, capsys):
+    for name in [name for name in sys.modules if name.startswith("xlaport.lsp.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, missing, None)
     assert cli.main(["lsp"]) == 2
-    assert capsys.readouterr().err == "xlaport: the language server needs pygls: pip install 'xlaport[lsp]'\n"
+    assert capsys.readouterr().err == "xlaport: the language server needs pygls 2: pip install 'xlaport[lsp]'\n"
+
+
+def test_own_rules_are_found_and_read_again_when_they_change(here):
+    """Pages that settings name: data, whose text may change while the editor runs."""
+    page = here / "rules" / "own001-old-checkpoint.md"
+    page.parent.mkdir()
+    page.write_text(OWN_RULE)
+    (here / "pyproject.toml").write_text('[tool.xlaport]\nextend-rules = ["rules"]\nselect = ["OWN"]\n')
+    path, text = here / "train.py", "import torch\n\ntorch.save({}, 'a.pt')\ntorch.load('a.pt')\n"
+    changed = types.DidChangeWatchedFilesParams([types.FileEvent(page.as_uri(), types.FileChangeType.Changed)])
+
+    async def conversation(client):
+        assert [(item.code, item.range.start.line) for item in await client.open(path, text)] == [("OWN001", 2)]
+        assert (await client.hover(path, 2, 3)).startswith("# OWN001 old-checkpoint")
+        page.write_text(OWN_RULE.replace('["torch.save"]', '["torch.load"]'))
+        found = await client.after(path.as_uri(), lambda: client.workspace_did_change_watched_files(changed))
+        assert [(item.code, item.range.start.line) for item in found] == [("OWN001", 3)]
+
+    run(here, conversation)
 
 
 def test_the_server_ends_with_its_client(here):

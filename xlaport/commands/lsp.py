@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from importlib.util import find_spec
+import sys
 from pathlib import Path
 
 from xlaport.errors import UserError
+
+NEEDED = ("pygls", "lsprotocol")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -15,9 +17,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    if find_spec("pygls") is None:
-        raise UserError("the language server needs pygls: pip install 'xlaport[lsp]'")
-    from xlaport.lsp.server import make
-
+    try:
+        from xlaport.lsp.server import make
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] not in NEEDED:
+            raise
+        raise UserError("the language server needs pygls 2: pip install 'xlaport[lsp]'") from None
+    if sys.stdin.isatty():
+        print("xlaport: waiting for an editor on standard input; Ctrl-C ends it (docs/lsp.md says how editors start it)", file=sys.stderr)
     make(tuple(options.python_rules)).start_io()
     return 0

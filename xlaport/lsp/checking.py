@@ -11,6 +11,7 @@ from xlaport.diagnostics import Diagnostic
 from xlaport.findings import Finding
 from xlaport.lint import check, gather
 from xlaport.lint.check import Linter
+from xlaport.ruleset.schema import Rule
 from xlaport.source import BOM, NOTEBOOK, SourceFile
 
 
@@ -27,6 +28,10 @@ class Checked:
     findings: tuple[Finding, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
     """Of each finding its form for reports, in the same order."""
+
+    def rule(self, code: str) -> Rule | None:
+        """The rule of a finding, or that a comment names; the project's own among them."""
+        return next((rule for rule in self.linter.rules if rule.code == code), None)
 
 
 def raw_of(path: Path, text: str) -> bytes:

@@ -24,6 +24,7 @@ from xlaport.lsp import actions
 from xlaport.lsp.checking import Checked, check_file
 from xlaport.lsp.opened import SEVERITIES, Opened, Part, all_opened, opened
 from xlaport.ruleset import load
+from xlaport.ruleset.schema import Rule
 
 FIX_ALL = "source.fixAll.xlaport"
 PAUSE = 0.2
@@ -89,7 +90,7 @@ class Server(LanguageServer):
             raise
         now = opened(self.workspace, uri)
         if checked is not None and now is not None and now.version == file.version:
-            self.publish(file, checked.diagnostics)
+            self.publish(file, checked)
 
     def look_at_all(self) -> None:
         for file in all_opened(self.workspace):
@@ -106,7 +107,7 @@ class Server(LanguageServer):
             checked = await self.analysed(check_file, file.path, file.raw, others, self.python_rules)
         except UserError as error:
             self.refuse(settings, one_line(str(error)))
-            self.publish(file, ())
+            self.publish(file, None)
             return None
         self.accept(settings)
         self.known[file.uri] = Known(file.version, checked)
@@ -120,14 +121,14 @@ class Server(LanguageServer):
 
     # -- what is said
 
-    def publish(self, file: Opened, found: tuple[Diagnostic, ...]) -> None:
+    def publish(self, file: Opened, checked: Checked | None) -> None:
         """Of every document of the file, also of those without a finding, so that what was there goes."""
         for number, part in file.parts.items():
-            shown = [self.shown(file, item) for item in found if item.cell == number]
+            shown = [self.shown(file, item, checked) for item in checked.diagnostics if item.cell == number] if checked else []
             self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(part.uri, shown, part.version))
 
-    def shown(self, file: Opened, found: Diagnostic) -> types.Diagnostic:
-        rule = rule_named(found.code)
+    def shown(self, file: Opened, found: Diagnostic, checked: Checked) -> types.Diagnostic:
+        rule = checked.rule(found.code)
         page_file = types.CodeDescription(rule.path.as_uri()) if rule else None
         place = file.parts[found.cell].range(self.workspace.position_codec, found)
         return types.Diagnostic(place, found.message, SEVERITIES[found.severity], found.code, page_file, "xlaport")
@@ -148,10 +149,6 @@ class Server(LanguageServer):
         uri = settings.as_uri() if settings else ""
         if self.refused.pop(uri, None) is not None and settings:
             self.text_document_publish_diagnostics(types.PublishDiagnosticsParams(uri, []))
-
-
-def rule_named(code: str):
-    return next((rule for rule in load.builtin() if rule.code == code), None)
 
 
 def make(python_rules: tuple[Path, ...] = ()) -> Server:
@@ -223,13 +220,13 @@ def make(python_rules: tuple[Path, ...] = ()) -> Server:
             return None
         number = file.part_of(params.text_document.uri)
         part, codec = file.parts[number], ls.workspace.position_codec
-        named = comment_at(part, codec, params.position)
+        named = comment_at(checked, part, codec, params.position)
         if named is not None:
             return named
         for found in checked.diagnostics:
             place = part.range(codec, found)
             if found.cell == number and place.start <= params.position <= place.end:
-                return page_of(found.code, place)
+                return page_of(checked.rule(found.code), place)
         return None
 
     @server.feature(types.TEXT_DOCUMENT_CODE_ACTION, types.CodeActionOptions([types.CodeActionKind.QuickFix, FIX_ALL]))
@@ -256,12 +253,11 @@ def forget_own_rules() -> None:
         remembered.cache_clear()
 
 
-def page_of(code: str, place: types.Range) -> types.Hover | None:
-    rule = rule_named(code)
+def page_of(rule: Rule | None, place: types.Range) -> types.Hover | None:
     return types.Hover(types.MarkupContent(types.MarkupKind.Markdown, page(rule)), place) if rule else None
 
 
-def comment_at(part: Part, codec: PositionCodec, position: types.Position) -> types.Hover | None:
+def comment_at(checked: Checked, part: Part, codec: PositionCodec, position: types.Position) -> types.Hover | None:
     """The page of a rule that a comment names: `# xlaport: ignore[XP601]`."""
     if position.line >= len(part.lines):
         return None
@@ -270,7 +266,7 @@ def comment_at(part: Part, codec: PositionCodec, position: types.Position) -> ty
     for word in CODE.finditer(line, *comment.span(2)) if comment and comment[2] else ():
         start, end = (types.Position(position.line, codec.client_num_units(line[:column])) for column in word.span())
         if start <= position <= end:
-            return page_of(word[0].upper(), types.Range(start, end))
+            return page_of(checked.rule(word[0].upper()), types.Range(start, end))
     return None
 
 
@@ -278,7 +274,7 @@ async def quick_fixes(ls: Server, file: Opened, checked: Checked, params: types.
     """Fixes of the findings that the range touches; unsafe ones say so and are never preferred."""
     number, codec = file.part_of(params.text_document.uri), ls.workspace.position_codec
     shown = {
-        finding: ls.shown(file, item)
+        finding: ls.shown(file, item, checked)
         for finding, item in zip(checked.findings, checked.diagnostics)
         if item.cell == number and touches(file.parts[number].range(codec, item), params.range)
     }
