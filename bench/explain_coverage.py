@@ -65,15 +65,16 @@ def report(entries: tuple[pages.Entry, ...]) -> str:
 
 The pages' own messages are what their patterns were written for, so this says that nothing is broken, not how many of the errors people meet
 are known. That was measured on messages from public threads (`tests/held_out_messages.toml`, with their addresses), each judged against what
-its thread says. They were collected before pages were written for them, so the first figure is what a reader could expect; the second
-is what happened to other messages after the pages had grown. Both lists were drawn by search, mostly from 2020 to 2024, and are no census.
+its thread says. They were collected before pages were written for them, so the first column is what a reader could expect then; the
+others are what happened to other messages, each time after the pages had grown. The lists were drawn by search, mostly from 2020 to 2024,
+and are no census.
 
-{results_doc.table(["at first try", "round 1", "round 2"], held_out_rows(entries))}"""
+{results_doc.table(["at first try", "round 1", "round 2", "round 3"], held_out_rows(entries))}"""
 
 
 def held_out_rows(entries: tuple[pages.Entry, ...]) -> list[tuple]:
     messages = tomllib.loads(HELD_OUT.read_text(encoding="utf-8"))["message"]
-    rounds = [[message for message in messages if message["round"] == number] for number in (1, 2)]
+    rounds = [[message for message in messages if message["round"] == number] for number in (1, 2, 3)]
     rows: list[tuple] = [("messages", *map(len, rounds))]
     rows += [(says, *(sum(message["verdict"] == verdict for message in one) for one in rounds)) for verdict, says in VERDICTS.items()]
     known = [sum(bool(codes(message["text"], entries)) for message in one) for one in rounds]
