@@ -134,9 +134,10 @@ def test_fully_sharded_over_more_devices_than_there_are():
     assert {argument.sharding for argument in found.arguments if argument.kind == "batch"} == {"{devices=[64,1]<=[64]}"}
 
 
-def test_a_wrap_of_xlaport_runtime_over_devices_that_are_not_there():
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_wrap_of_xlaport_runtime_over_devices_that_are_not_there(inside):
     """With dropout in what is computed again: the state of the generator is asked for, and has no value."""
-    found = tracer("wrapped", parts=2).trace(16, 16)
+    found = tracer("wrapped", parts=2, inside=inside).trace(16, 16)
     assert isinstance(found, Traced), found.reason
     assert found.spmd and not found.sites
     weights = [argument for argument in found.arguments if argument.name.endswith("qkv.weight")]

@@ -64,8 +64,8 @@ def tiny(batch=8, layers=6, shard=None):
     return gpt(batch, 64, 512, layers, 64, 4, shard=shard)
 
 
-def wrapped(batch=64, parts=1):
-    """The same, divided by xlaport.runtime.fsdp, with dropout that is computed again."""
+def wrapped(batch=64, parts=1, inside=False):
+    """The same, divided by xlaport.runtime.fsdp, with dropout that is computed again; `inside`: where the model is made."""
     def shard(model):
         from xlaport.runtime import fsdp
 
@@ -75,9 +75,9 @@ def wrapped(batch=64, parts=1):
         made = GPT(512, 2, 64, 4, 64)
         for block in made.blocks:
             block.out = nn.Sequential(block.out, nn.Dropout(0.1))
-        return made
+        return shard(made) if inside else made
 
-    return tiny(batch) | {"model": model, "shard": shard}
+    return tiny(batch) | {"model": model, "shard": None if inside else shard}
 
 
 def one(forward, shape=(16, 16), layer=None):

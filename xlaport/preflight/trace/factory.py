@@ -12,6 +12,7 @@ from typing import Any
 import numpy
 import torch
 import torch_xla.distributed.spmd as xs
+import torch_xla.runtime as xr
 from torch import nn
 from torch.utils._pytree import tree_leaves
 
@@ -22,23 +23,35 @@ from xlaport.preflight.trace.contract import Step
 from xlaport.preflight.trace.guard import Found, Guard, report_printing
 from xlaport.preflight.trace.program import Named
 from xlaport.preflight.trace.writing import write
-from xlaport.runtime.fsdp.wrapping import Wrapped, wrapped
+from xlaport.runtime.fsdp import wrapping
+from xlaport.runtime.fsdp.wrapping import Wrapped
 
 ASSUMED = "values that the step reads were taken as 1 while tracing, and shapes that depend on data as the largest they can be"
 
 
 def trace(request: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """The answer for a factory, or for a Hugging Face configuration."""
-    variant = Variant(**request["variant"])
     devices = request["devices"]
     if request["spmd"]:
         sharding.pretend(devices)
+    elif devices > 1:
+        xr.global_runtime_device_count = lambda: devices
+        sharding.refuse_spmd()
+    wrapping.without_values = to_placeholders
+    try:
+        return answer(request, folder, devices)
+    except sharding.AsksForSpmd:
+        return {"status": "spmd"}  # asked again, with SPMD on before anything of the user's is imported
+
+
+def answer(request: Mapping[str, Any], folder: Path, devices: int) -> dict[str, Any]:
+    variant = Variant(**request["variant"])
     made = target.described(request, devices)
     step = variants.applied(made, variant)
     if devices == 1:
         step = replace(step, shard=None)  # one device holds all
     if step.shard and not request["spmd"]:
-        return {"status": "spmd"}  # asked again, with SPMD on before anything of the user's is imported
+        raise sharding.AsksForSpmd
     found = Found()
     traced = Traced(step, variant, devices if request["spmd"] else 1)
     torch.autograd.set_detect_anomaly(True, check_nan=False)  # keeps the forward line of each backward operation
@@ -79,8 +92,8 @@ class Traced:
         to_placeholders(model)
         self.model = sharded(model, step, devices) if step.shard else model
         self.batch = {name: sharding.markable(lazy.placeholder(entry.shape, entry.dtype)) for name, entry in step.batch.items()}
-        if step.shard:
-            shard_batch(self.batch, step, devices, wrapped(self.model))
+        if step.shard or wrapping.wrapped(self.model):
+            shard_batch(self.batch, step, devices, wrapping.wrapped(self.model))
         self.optimizer = step.optimizer(self.model.parameters()) if step.optimizer else None
 
     def run(self) -> torch.Tensor:
@@ -150,12 +163,12 @@ def plain(name: str) -> str:
 
 
 def to_placeholders(model: nn.Module) -> None:
-    """Give every parameter and buffer a placeholder; tied ones stay tied."""
+    """Give every parameter and buffer on meta a placeholder; tied ones stay tied."""
     made: dict[int, torch.Tensor] = {}
     for module in model.modules():
         for owned, wrap in ((module._parameters, True), (module._buffers, False)):
             for name, tensor in owned.items():
-                if tensor is not None:
+                if tensor is not None and tensor.device.type == "meta":
                     if id(tensor) not in made:
                         made[id(tensor)] = stand_in(tensor, wrap)
                     owned[name] = made[id(tensor)]

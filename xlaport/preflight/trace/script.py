@@ -33,10 +33,6 @@ REMEMBERED = 4
 """Graphs whose texts are kept to say why no step repeats."""
 
 
-class AsksForSpmd(BaseException):
-    """The program shards: it has to run again on as many virtual devices as it is asked about."""
-
-
 def trace(request: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """Run the script of the request until its step is known; does not return then, since the step's answer ends the process."""
     recorder = Recorder(folder, request["steps"])
@@ -46,7 +42,7 @@ def trace(request: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     sys.path.insert(0, str(file.parent))
     try:
         runpy.run_path(str(file), run_name="__main__")
-    except AsksForSpmd:
+    except sharding.AsksForSpmd:
         return {"status": "spmd"}
     except SystemExit as ended:
         if ended.code not in (None, 0):
@@ -111,10 +107,7 @@ class Recorder:
         spawn = xmp.spawn
         xmp.spawn = lambda fn, args=(), nprocs=None, **settings: spawn(fn, args=args, nprocs=1, **settings)
         if spmd_wanted:
-            def use_spmd(*args: Any, **kwargs: Any) -> None:
-                raise AsksForSpmd
-
-            xr.use_spmd = use_spmd
+            sharding.refuse_spmd()
 
     def on_update(self, *_: Any) -> None:
         self.updates = True

@@ -19,6 +19,18 @@ SPEC = "_xlaport_sharding"
 """The attribute of a placeholder, or of the parameter around one, that holds its HLO sharding; None before it is annotated."""
 
 
+class AsksForSpmd(BaseException):
+    """The program shards: it has to start again as one that does."""
+
+
+def refuse_spmd() -> None:
+    """Make a program that turns SPMD on raise `AsksForSpmd`."""
+    def use_spmd(*args: Any, **kwargs: Any) -> None:
+        raise AsksForSpmd
+
+    xr.use_spmd = use_spmd
+
+
 def pretend(devices: int) -> None:
     """Make SPMD code see `devices` devices. Before the user's module is imported, which may bind the functions."""
     xr.use_spmd()

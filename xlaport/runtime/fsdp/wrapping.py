@@ -19,6 +19,10 @@ from xlaport.runtime.fsdp.policy import Policy, Unit, check_shared, units_of
 from xlaport.runtime.fsdp.tensor_parallel import Rules
 
 
+without_values: Callable[[nn.Module], None] | None = None
+"""Gives a model on meta tensors that can be traced. Set by `xlaport preflight`, which runs nothing; a model that is to run needs values."""
+
+
 @dataclass(frozen=True, eq=False)
 class Wrapped:
     """What `wrap` did to a model; kept on it as `_xlaport_fsdp`."""
@@ -52,6 +56,8 @@ def wrap(
 
     On a mesh of one chip only the device, the precision and the checkpointing remain.
     """
+    if without_values is not None:
+        without_values(model)
     refuse(model)
     units = units_of(model, policy)
     check_shared(model, units)
