@@ -23,6 +23,7 @@ WORDS = re.compile(
     re.IGNORECASE,
 )
 UNKNOWN_CODE, UNKNOWN_NAME = "XP900", "unknown-cuda-reference"
+TEXTS = frozenset({str, bytes})
 KEPT_CODE, KEPT_NAME = "XP901", "kept-cuda-name"
 CUDA_MODULES = ("torch.cuda", "torch.backends.cudnn", "torch.backends.cuda", "torch.distributed.nccl", "apex", "deepspeed", "triton", "cupy", "pynvml")
 
@@ -70,7 +71,7 @@ def mentions(module: Module) -> Iterator[tuple[ast.AST, str, int]]:
         for name in node.names:
             yield from matching(node, name, node.lineno)
     for node in facts.of(ast.Constant):
-        if isinstance(node.value, (str, bytes)) and not is_docstring(node):
+        if node.value.__class__ in TEXTS and not is_docstring(node) and says_cuda(written(node)):
             yield from in_text(module, node)
 
 
@@ -98,11 +99,13 @@ def says_cuda(word: str) -> bool:
     return WORDS.search(word) is not None
 
 
+def written(node: ast.Constant) -> str:
+    return node.value if isinstance(node.value, str) else node.value.decode("latin-1")
+
+
 def in_text(module: Module, node: ast.Constant) -> Iterator[tuple[ast.AST, str, int]]:
-    """Every line of a string that matches, and the line on which a string of several lines starts."""
-    value = node.value if isinstance(node.value, str) else node.value.decode("latin-1")
-    if not WORDS.search(value):
-        return
+    """Every line of a matching string that matches, and the line on which a string of several lines starts."""
+    value = written(node)
     lines = module.source.lines
     numbers = [n for n in range(node.lineno, node.end_lineno + 1) if n <= len(lines) and WORDS.search(lines[n - 1])]
     for number in dict.fromkeys([*numbers, *([node.lineno] if not numbers or node.end_lineno > node.lineno else [])]):

@@ -8,6 +8,7 @@ import tokenize
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from itertools import accumulate
 from pathlib import Path
 
 BOM = b"\xef\xbb\xbf"
@@ -150,10 +151,8 @@ class SourceFile:
     @cached_property
     def _line_starts(self) -> list[int]:
         """UTF-8 byte offset of each line."""
-        starts = [0]
-        for line in self.lines:
-            starts.append(starts[-1] + len(line.encode("utf-8")))
-        return starts
+        sizes = map(len, self.lines) if len(self._utf8) == len(self.text) else (len(line.encode("utf-8")) for line in self.lines)
+        return list(accumulate(sizes, initial=0))
 
     def release(self) -> None:
         """Forget lines and offsets, which can be made again."""

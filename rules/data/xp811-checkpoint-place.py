@@ -17,8 +17,9 @@ LEFT_ON_HOST = "read to the host: what is not given to load_state_dict needs .to
 def check(context: Context):
     if not context.on_device:
         return
-    for call in context.facts.of(ast.Call):
-        if not syntax.is_dead(call):
+    wanted = {*context.names.calls(*READERS), *context.calls_with_keyword("map_location")}
+    for call in context.facts.of(ast.Call) if wanted else ():
+        if call in wanted and not syntax.is_dead(call):
             yield from in_call(context, call)
 
 

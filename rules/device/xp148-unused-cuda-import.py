@@ -87,20 +87,27 @@ def names_used(context: Context) -> set[str]:
     for node in context.facts.of(ast.Global, ast.Nonlocal):
         used.update(node.names)
     for node in context.facts.of(ast.Constant):
-        if isinstance(node.value, str) and names_things(node):
+        if isinstance(node.value, str) and names_things(node, context):
             used.update(re.findall(r"\w+", node.value))
     return used
 
 
-def names_things(node: ast.Constant) -> bool:
+def names_things(node: ast.Constant, context: Context) -> bool:
     child: ast.AST = node
     for parent in syntax.ancestors(node):
         if isinstance(parent, (ast.arg, ast.AnnAssign)):
             return child is parent.annotation and not is_choice(node)
         if isinstance(parent, ast.stmt):
-            return child is getattr(parent, "returns", None) and not is_choice(node) or "__all__" in ast.unparse(parent)[:20]
+            return child is getattr(parent, "returns", None) and not is_choice(node) or starts_with_all(parent, context)
         child = parent
     return False
+
+
+def starts_with_all(statement: ast.stmt, context: Context) -> bool:
+    """`__all__ = [...]`, `__all__.append(...)`. Only what has the word is written out again: a string may be the default of a long function."""
+    first = min([statement.lineno, *(item.lineno for item in getattr(statement, "decorator_list", ()))])
+    has_word = any("__all__" in line for line in context.module.source.lines[first - 1:statement.end_lineno])
+    return has_word and "__all__" in ast.unparse(statement)[:20]
 
 
 def is_choice(node: ast.Constant) -> bool:

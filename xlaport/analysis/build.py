@@ -6,7 +6,7 @@ import ast
 import warnings
 from collections import defaultdict
 
-from xlaport.analysis.facts import ModuleFacts
+from xlaport.analysis.facts import LEAVES, ModuleFacts
 from xlaport.source import SourceFile
 
 SKIPPED_FIELDS = {
@@ -44,11 +44,18 @@ def build(source: SourceFile) -> ModuleFacts:
     nodes: defaultdict[type, list[ast.AST]] = defaultdict(list)
     tree.parent = None
     stack: list[ast.AST] = [tree]
-    pop, push, fields = stack.pop, stack.append, CHILD_FIELDS
+    pop, push, fields, leaf, attribute = stack.pop, stack.append, CHILD_FIELDS, LEAVES, ast.Attribute
     while stack:
         node = pop()
         kind = node.__class__
+        while kind is attribute:  # a fifth of all nodes: each holds one, which comes next
+            nodes[kind].append(node)
+            inner = node.value
+            inner.parent = node
+            node, kind = inner, inner.__class__
         nodes[kind].append(node)
+        if kind in leaf:  # half of all nodes
+            continue
         for name in fields[kind]:
             child = getattr(node, name)
             if child.__class__ is list:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 
 from xlaport.rewrite.ops import Span
 from xlaport.source import SourceFile
@@ -31,13 +33,11 @@ class ModuleFacts:
 
     def take_apart(self) -> None:
         """Empty the nodes that have children, which know their parents: without cycles the tree goes as soon as nothing holds it."""
-        for kind, nodes in self.nodes.items():
-            for node in nodes if kind not in LEAVES else ():
-                node.__dict__.clear()
+        holders = chain.from_iterable(nodes for kind, nodes in self.nodes.items() if kind not in LEAVES)
+        deque(map(dict.clear, map(vars, holders)), maxlen=0)  # without a step of Python for each of a quarter of a million nodes
 
     def of(self, *kinds: type) -> Iterator[ast.AST]:
-        for kind in kinds:
-            yield from self.nodes.get(kind, ())
+        return chain.from_iterable([self.nodes.get(kind, ()) for kind in kinds])
 
     def span(self, node: ast.AST) -> Span:
         """Bytes of a node; of the surrounding f-string (with `inner`) for a node inside one."""

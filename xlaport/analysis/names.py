@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -47,6 +48,12 @@ def canonical(name: str) -> str:
         if name.startswith(prefix):
             return short + name[len(prefix):]
     return name
+
+
+@lru_cache(maxsize=65536)
+def member(bases: tuple[str, ...], attribute: str) -> tuple[str, ...]:
+    """What `.attribute` of something with these names is. The same few thousand are asked for in every file."""
+    return tuple([canonical(f"{base}.{attribute}") for base in bases])
 
 
 @dataclass(eq=False, slots=True)
@@ -99,11 +106,11 @@ class Names:
 
         In source order for each name. Only names that an import can stand behind are looked up, which are a tenth of all.
         """
-        table: dict[str, list[ast.expr]] = {}
+        table: defaultdict[str, list[ast.expr]] = defaultdict(list)
         for node in self._referring():
             for name in self.qualified(node):
-                table.setdefault(name, []).append(node)
-        return table
+                table[name].append(node)
+        return dict(table)
 
     def calls(self, *names: str) -> list[ast.Call]:
         """Calls of what one of these names refers to, in source order."""
@@ -116,10 +123,16 @@ class Names:
         return {name: calls for name, calls in called.items() if calls}
 
     def _referring(self) -> Iterator[ast.expr]:
-        imported = self._imported_names
+        imported, plain, memo, attribute = self._imported_names, self._only_imported, self._memo, ast.Attribute
         for node in self.module.of(ast.Name):
-            if imported is None or node.id in imported:
-                yield longest(node)
+            if imported is not None and node.id not in imported:
+                continue
+            names = plain.get(node.id)
+            while (parent := node.parent).__class__ is attribute:
+                node = parent
+                if names:
+                    names = memo[id(node)] = member(names, node.attr)  # as `qualified` answers, from the start to the end of the name
+            yield node
         for node in self.module.of(ast.Attribute):
             if node.value.__class__ in COMPOSED:
                 yield longest(node)
@@ -140,7 +153,7 @@ class Names:
                     if binding.target:
                         found.add(name)
                     elif binding.how == "assign" and binding.value is not None and is_reference(binding.value):
-                        assigned.append((name, {part.id for part in ast.walk(binding.value) if isinstance(part, ast.Name)}))
+                        assigned.append((name, names_in(binding.value)))
         size = -1
         while len(found) != size:
             size = len(found)
@@ -173,7 +186,7 @@ class Names:
         kind = node.__class__
         if kind is ast.Attribute:
             bases = self.qualified(node.value)
-            return tuple([canonical(f"{base}.{node.attr}") for base in bases]) if bases else ()
+            return member(bases, node.attr) if bases else ()
         if kind is ast.Name:
             return self._named(node)
         if isinstance(node, ast.NamedExpr):
@@ -219,6 +232,14 @@ def longest(node: ast.expr) -> ast.expr:
     while isinstance(node.parent, ast.Attribute):
         node = node.parent
     return node
+
+
+def names_in(node: ast.expr) -> set[str]:
+    """Identifiers in an expression; most are one dotted name, which has one."""
+    start = node
+    while start.__class__ is ast.Attribute:
+        start = start.value
+    return {start.id} if start.__class__ is ast.Name else {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
 
 
 def is_reference(node: ast.expr) -> bool:
@@ -295,7 +316,10 @@ def every_binding(module: ModuleFacts, package: str) -> Iterator[tuple[str, Bind
                 yield alias.asname or alias.name, Binding(node, target=canonical(f"{base}.{alias.name}"), how="import")
     for node in module.of(ast.Assign):
         for target in node.targets:
-            yield from bound_by(target, node.value, node)
+            if target.__class__ is ast.Name:  # four in five
+                yield target.id, Binding(node, value=node.value)
+            elif target.__class__ is not ast.Attribute:
+                yield from bound_by(target, node.value, node)
     for node in module.of(ast.AnnAssign, ast.NamedExpr):
         yield from bound_by(node.target, node.value, node)
     for node in module.of(ast.AugAssign):

@@ -17,7 +17,7 @@ from xlaport.analysis.build import Unparsable, build
 from xlaport.analysis.facts import ModuleFacts
 from xlaport.analysis.links import Links, Mentions, Numbered, Words, closure
 from xlaport.analysis.names import Names, absolute_module, bind, canonical
-from xlaport.analysis.text import exact_words, is_any_case, vocabulary, words_of
+from xlaport.analysis.text import exact_words, finder, is_any_case, vocabulary, words_of
 from xlaport.analysis.values import TOO_DEEP, Inference, Values
 from xlaport.imports import imported_names, relative_to_absolute
 from xlaport.source import SourceFile, is_python
@@ -355,7 +355,7 @@ class Project:
             may, is_certain = self._having_words_of(pattern)
             if is_certain or not may >> number & 1:
                 return bool(may >> number & 1)
-        return pattern.search(self.sources[path].text) is not None
+        return finder(pattern)(self.sources[path].text)
 
     @cached_property
     def _as_read(self) -> int:
