@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from xlaport.analysis.flow import ops
-from xlaport.analysis.flow.classes import method_of
 from xlaport.analysis.flow.events import Kind
+from xlaport.analysis.flow.traces import HOOKS
 from xlaport.analysis.flow.value import (
     DEVICE, NONE, OTHER, UNKNOWN, Change, Place, Sort, Value, element_of, join, join_all, number, sequence, tensor, text,
 )
@@ -19,7 +19,6 @@ from xlaport.findings import Effect
 if TYPE_CHECKING:
     from xlaport.analysis.flow.interpret import Environment, Interpreter
 
-HOOKS = frozenset({"register_forward_hook", "register_hook", "register_full_backward_hook", "register_backward_hook", "register_post_accumulate_grad_hook"})
 RANDOM = frozenset({"rand", "randn", "randint", "randperm", "normal"})
 LAYERS = ("torch.nn.", "torchvision.models.", "timm.", "transformers.")
 
@@ -122,7 +121,7 @@ def is_static(function: ast.AST) -> bool:
 
 def instance_of(run: Interpreter, cls: ast.ClassDef, given: Given) -> Value:
     made = Value(Sort.OBJECT, certain=True, node=cls)
-    init = method_of(cls, "__init__", run.classes)
+    init = run.classes.method_of(cls, "__init__")
     if init is not None:
         hot, run.hot = run.hot, False
         follow(run, Value(Sort.FUNCTION, node=init, owner=made), given)
@@ -135,12 +134,12 @@ def instance_of(run: Interpreter, cls: ast.ClassDef, given: Given) -> Value:
 def keep_attributes(run: Interpreter, given: Given) -> None:
     """Keywords that become attributes: of a dataclass, of a namespace."""
     for name, value in given.keywords.items():
-        run.attributes[name] = join(run.attributes.get(name), value)
+        run.hold(name, value)
 
 
 def called_instance(run: Interpreter, callee: Value, given: Given) -> Value:
     for name in ("forward", "__call__"):
-        method = method_of(callee.node, name, run.classes)
+        method = run.classes.method_of(callee.node, name)
         if method is not None:
             return follow(run, Value(Sort.FUNCTION, node=method, owner=callee), given)
     return UNKNOWN
@@ -587,7 +586,7 @@ def is_logger(node: ast.Call, base: Value) -> bool:
 
 
 def object_method(run: Interpreter, node: ast.Call, base: Value, name: str, given: Given) -> Value | None:
-    method = method_of(base.node, name, run.classes)
+    method = run.classes.method_of(base.node, name)
     if method is not None:
         return follow(run, Value(Sort.FUNCTION, node=method, owner=base), given)
     if name in run.attributes:
@@ -598,7 +597,7 @@ def object_method(run: Interpreter, node: ast.Call, base: Value, name: str, give
 
 
 def function_apply(run: Interpreter, cls: Value, given: Given) -> Value:
-    forward = method_of(cls.node, "forward", run.classes) if isinstance(cls.node, ast.ClassDef) else None
+    forward = run.classes.method_of(cls.node, "forward") if isinstance(cls.node, ast.ClassDef) else None
     if forward is None:
         return next((value for value in given.positional if value.is_tensor), UNKNOWN)
     return follow(run, Value(Sort.FUNCTION, node=forward), Given(given.call, (OTHER, *given.positional), given.keywords))

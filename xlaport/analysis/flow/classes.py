@@ -4,22 +4,38 @@ from __future__ import annotations
 
 import ast
 
-from xlaport.analysis.facts import FUNCTIONS
+from xlaport.analysis.facts import FUNCTIONS, ModuleFacts
 from xlaport.analysis.values import last_name
 
+DEEPEST = 4
+"""Bases of bases that are looked through for a method."""
 
-def method_of(owner: ast.ClassDef, name: str, classes: dict[str, ast.ClassDef], depth: int = 0) -> ast.FunctionDef | None:
-    """The method of a class, or of its bases in the file."""
-    for member in owner.body:
-        if isinstance(member, FUNCTIONS) and member.name == name:
-            return member
-    for base in owner.bases if depth < 4 else ():
-        parent = classes.get(last_name(base))
-        if parent is not None and parent is not owner:
-            found = method_of(parent, name, classes, depth + 1)
-            if found is not None:
-                return found
-    return None
+
+class Classes:
+    """The classes of one file by name. Methods are remembered: the same are looked for at each call."""
+
+    def __init__(self, facts: ModuleFacts):
+        self.by_name: dict[str, ast.ClassDef] = {node.name: node for node in facts.of(ast.ClassDef)}
+        self._found: dict[tuple[ast.ClassDef, str], ast.FunctionDef | None] = {}
+
+    def method_of(self, owner: ast.ClassDef, name: str) -> ast.FunctionDef | None:
+        """The method of a class, or of its bases in the file."""
+        key = (owner, name)
+        if key not in self._found:
+            self._found[key] = self._method_of(owner, name, 0)
+        return self._found[key]
+
+    def _method_of(self, owner: ast.ClassDef, name: str, depth: int) -> ast.FunctionDef | None:
+        for member in owner.body:
+            if isinstance(member, FUNCTIONS) and member.name == name:
+                return member
+        for base in owner.bases if depth < DEEPEST else ():
+            parent = self.by_name.get(last_name(base))
+            if parent is not None and parent is not owner:
+                found = self._method_of(parent, name, depth + 1)
+                if found is not None:
+                    return found
+        return None
 
 
 def is_property(function: ast.FunctionDef) -> bool:

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 
 from xlaport.analysis.facts import FUNCTIONS, enclosing
 from xlaport.analysis.flow import calls
-from xlaport.analysis.flow.classes import is_autograd_function, is_property, method_of
+from xlaport.analysis.flow.classes import Classes, is_autograd_function, is_property
 from xlaport.analysis.flow.events import Event, Kind
 from xlaport.analysis.flow.parameters import COUNTERS, Uses, is_setting
 from xlaport.analysis.flow.steps import is_around_steps, is_in_step, is_step, step_loops
+from xlaport.analysis.flow.traces import Traces
 from xlaport.analysis.flow.value import (
     DEVICE, NONE, OTHER, UNKNOWN, Change, Place, Sort, Value, element_of, join, join_all, number, sequence, tensor, text,
 )
@@ -51,6 +52,7 @@ class Interpreter:
         training = training_of(module)
         self.facts, self.names, self.values = module.facts, module.names, module.values
         self.attributes: dict[str, Value] = {}
+        self.attributes_set = 0
         self.globals: Environment = {}
         self.events: dict[tuple[int, Kind], Event] = {}
         self.seen: dict[int, Value] = {}
@@ -66,7 +68,7 @@ class Interpreter:
         self.active: set[int] = set()
         self.steps = step_loops(module)
         self.trains = bool(training.backward_calls)
-        self.classes: dict[str, ast.ClassDef] = {node.name: node for node in self.facts.of(ast.ClassDef)}
+        self.classes = Classes(self.facts)
         self.called_hot: set[int] = set()
         self.cold: dict[int, bool] = {}
         self.uses = Uses(self.facts)
@@ -81,15 +83,18 @@ class Interpreter:
         if not self.steps and not self.has_hooks() and not any(is_step(f) or self.is_called_in_steps_elsewhere(f) for f in functions):
             return []
         self.block(self.facts.tree.body, self.globals)
+        traces = Traces(self)
         for function in functions:
-            self.call_function(function, self.defaults(function, hot=False), None)
+            parameters = self.defaults(function, hot=False)
+            if traces.is_left_by(function):
+                self.call_function(function, parameters, None)
         self.recording = True
         self.left = BUDGET
         self.results.clear()
         self.block(self.facts.tree.body, self.globals)
         for function in sorted(functions, key=lambda f: (f.name == "forward", f.lineno)):
             hot = is_step(function) or id(function) not in self.called_hot and self.is_called_in_steps_elsewhere(function)
-            if hot and id(function) in self.called_hot:
+            if hot and id(function) in self.called_hot or not hot and not traces.is_left_by(function):
                 continue
             self.hot = hot
             self.call_function(function, self.defaults(function, hot), None)
@@ -344,7 +349,7 @@ class Interpreter:
             if isinstance(statement, (ast.Assign, ast.AnnAssign)):
                 self.statement(statement, inner)
         for name, value in inner.items():
-            self.attributes[name] = join(self.attributes.get(name), value)
+            self.hold(name, value)
 
     def do_Match(self, node: ast.Match, env: Environment) -> None:
         subject = self.value(node.subject, env)
@@ -362,7 +367,7 @@ class Interpreter:
             env[target.id] = value
         elif isinstance(target, ast.Attribute):
             self.value(target.value, env)
-            self.attributes[target.attr] = join(self.attributes.get(target.attr), value)
+            self.hold(target.attr, value)
         elif isinstance(target, (ast.Tuple, ast.List)):
             items = value.items if value.items and len(value.items) == len(target.elts) else None
             for index, part in enumerate(target.elts):
@@ -370,6 +375,14 @@ class Interpreter:
                 self.bind(part.value if isinstance(part, ast.Starred) else part, piece, env)
         elif isinstance(target, ast.Subscript):
             self.store_subscript(target, value, env)
+
+    def hold(self, name: str, value: Value) -> None:
+        """An attribute of some object is given a value."""
+        held = self.attributes.get(name)
+        joined = join(held, value)
+        if joined is not held:
+            self.attributes[name] = joined
+            self.attributes_set += 1
 
     def unpacked(self, value: Value) -> Value:
         if value.is_tensor:
@@ -498,7 +511,7 @@ class Interpreter:
         if base.sort is Sort.OBJECT and isinstance(base.node, ast.ClassDef):
             if name == "__dict__":
                 return self.attributes_of(base.node)
-            method = method_of(base.node, name, self.classes)
+            method = self.classes.method_of(base.node, name)
             if method is not None:
                 if is_property(method):
                     return self.call_function(method, {method.args.args[0].arg: base} if method.args.args else {}, None)
@@ -561,7 +574,7 @@ class Interpreter:
             else:
                 break
         if inner.sort is Sort.OBJECT and isinstance(inner.node, ast.ClassDef):
-            method = method_of(inner.node, "__str__", self.classes) or method_of(inner.node, "__repr__", self.classes)
+            method = self.classes.method_of(inner.node, "__str__") or self.classes.method_of(inner.node, "__repr__")
             if method is not None and method.args.args:
                 self.call_function(method, {method.args.args[0].arg: inner}, None)
 
@@ -886,9 +899,9 @@ def compared(op: ast.cmpop, left, right) -> tuple:
 
 
 def merge_into(env: Environment, first: Environment, second: Environment) -> None:
-    for name in {*first, *second}:
-        one, other = first.get(name), second.get(name)
-        env[name] = one if one is other else join(one, other)
+    joined = {name: join(first.get(name), other) for name, other in second.items() if first.get(name) is not other}
+    env.update(first)
+    env.update(joined)
 
 
 def uses_tensors(node: ast.If, env: Environment) -> bool:
