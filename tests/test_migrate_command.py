@@ -730,7 +730,7 @@ def test_what_git_says_of_a_folder_it_cannot_list(src, capsys, monkeypatch):
             done.stderr = b"warning: could not open directory 'closed/': Permission denied\n"
         return done
 
-    monkeypatch.setattr(files.subprocess, "run", closed)
+    monkeypatch.setattr(subprocess, "run", closed)
     assert run(src) == 2
     assert UNREADABLE in capsys.readouterr().out
     assert (src / "train.py").read_text() == PORTED
@@ -971,7 +971,7 @@ def test_without_git_on_the_machine(src, capsys, monkeypatch):
     def missing(*arguments, **options):
         raise FileNotFoundError(2, "No such file or directory", "git")
 
-    monkeypatch.setattr(files.subprocess, "run", missing)
+    monkeypatch.setattr(subprocess, "run", missing)
     assert run(src) == 0
     assert (src / "train.py").read_text() == PORTED
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
-from xlaport import residue, suppress
+from xlaport import collector, residue, suppress
 from xlaport.analysis.build import Unparsable
 from xlaport.analysis.project import Project
 from xlaport.config import Settings
@@ -88,26 +86,11 @@ def findings(
 ) -> dict[Path, list[Finding]]:
     """`findings_in` of several files. `progress` is told of each file before it is looked at."""
     found = {}
-    with collector_paused():
+    with collector.paused():
         for path in paths:
             progress(path)
             found[path] = findings_in(project, path, settings, rules, lint)
     return found
-
-
-@contextmanager
-def collector_paused() -> Iterator[None]:
-    """Python's cyclic collector reads every live syntax tree again and again: it took two thirds of the time.
-
-    The project takes trees apart when it lets go of them, so there is nothing for it to find.
-    """
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def findings_in(
@@ -158,7 +141,7 @@ def contexts(project: Project, path: Path, settings: Settings) -> Callable[[Rule
 
 def steps(project: Project, settings: Settings) -> list[Finding]:
     """What will cost the steps of a program time: where they wait for the device, compile again or run on the host."""
-    with collector_paused():
+    with collector.paused():
         return [finding for path in sorted(project.sources) if is_python(path) for finding in steps_of(project, path, settings)]
 
 
@@ -176,7 +159,7 @@ def steps_of(project: Project, path: Path, settings: Settings) -> list[Finding]:
 
 def distributed_plans(project: Project, settings: Settings) -> list[Plan]:
     """What the distributed setup of each program is to become. Asked before `migrate`, which edits the sources."""
-    with collector_paused():
+    with collector.paused():
         return [plan for path in sorted(project.sources) if is_python(path) for plan in plans_of(project, path, settings)]
 
 

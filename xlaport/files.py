@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import stat
-import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -140,16 +138,20 @@ def is_virtual_environment(folder: str) -> bool:
     return os.path.exists(os.path.join(folder, "pyvenv.cfg"))
 
 
-def git_files(path: Path, unreadable: dict[Path, str]) -> list[Path] | None:
-    """Tracked and untracked-but-not-ignored files below `path`, and folders that are repositories of their own; None outside a work tree."""
+def git(folder: Path, *words: str):
+    """A completed process of git in a folder, in plain English; None where there is no git."""
+    import subprocess  # here, as a file that is named needs none: 4 ms
+
     try:
-        done = subprocess.run(
-            ["git", "-C", str(path), "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-            capture_output=True, check=False, env={**os.environ, "LC_ALL": "C"},
-        )
+        return subprocess.run(["git", "-C", str(folder), *words], capture_output=True, check=False, env={**os.environ, "LC_ALL": "C"})
     except OSError:
         return None
-    if done.returncode != 0:
+
+
+def git_files(path: Path, unreadable: dict[Path, str]) -> list[Path] | None:
+    """Tracked and untracked-but-not-ignored files below `path`, and folders that are repositories of their own; None outside a work tree."""
+    done = git(path, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    if done is None or done.returncode != 0:
         return None
     names = [os.fsdecode(name) for name in done.stdout.split(b"\0") if name]
     if not names:
@@ -290,6 +292,8 @@ def copy_over(path: Path, copy: Path, root: Path) -> None:
             copy.symlink_to(os.readlink(path))
     elif path.is_file():
         with replaced(copy) as temporary:
+            import shutil  # here, as only `--out` copies: 2 ms
+
             shutil.copy2(path, temporary)
 
 
@@ -311,8 +315,5 @@ def work_tree(folder: Path) -> Path | None:
 
 
 def changed_in(top: Path) -> set[Path]:
-    try:
-        done = subprocess.run(["git", "-C", str(top), "diff", "--name-only", "-z"], capture_output=True, check=False)
-    except OSError:
-        return set()
-    return {(top / os.fsdecode(name)).resolve() for name in done.stdout.split(b"\0") if name}
+    done = git(top, "diff", "--name-only", "-z")
+    return set() if done is None else {(top / os.fsdecode(name)).resolve() for name in done.stdout.split(b"\0") if name}

@@ -17,7 +17,7 @@ from xlaport.analysis.build import Unparsable, build
 from xlaport.analysis.facts import ModuleFacts
 from xlaport.analysis.links import Links, Mentions, Numbered, Words, closure
 from xlaport.analysis.names import Names, absolute_module, bind, canonical
-from xlaport.analysis.text import exact_words, finder, is_any_case, vocabulary, words_of
+from xlaport.analysis.text import Pattern, exact_words, finder, is_any_case, vocabulary, words_of
 from xlaport.analysis.values import TOO_DEEP, Inference, Values
 from xlaport.imports import imported_names, relative_to_absolute
 from xlaport.source import SourceFile, is_python
@@ -72,8 +72,8 @@ class Project:
     _kept: int = 0
     _looking_up: set[tuple[Path, str]] = field(default_factory=set, repr=False)
     _mentions: dict[Hashable, Mentions] = field(default_factory=dict, repr=False)
-    _candidates: dict[re.Pattern[str], tuple[int, bool]] = field(default_factory=dict, repr=False)
-    _functions_with: dict[re.Pattern[str], frozenset[str]] = field(default_factory=dict, repr=False)
+    _candidates: dict[Pattern, tuple[int, bool]] = field(default_factory=dict, repr=False)
+    _functions_with: dict[Pattern, frozenset[str]] = field(default_factory=dict, repr=False)
     _found: dict[tuple[str, Path], tuple[Path, str] | None] = field(default_factory=dict, repr=False)
     _folders: dict[Path, list[str]] = field(default_factory=dict, repr=False)
     inference: Inference = field(default_factory=Inference, repr=False)
@@ -331,15 +331,15 @@ class Project:
 
     # -- what a program's texts mention
 
-    def mentions(self, path: Path, pattern: re.Pattern[str]) -> bool:
+    def mentions(self, path: Path, pattern: Pattern) -> bool:
         """Does the text of one file match?"""
         return self.any_mentions(1 << self.files.number[path], pattern)
 
-    def program_mentions(self, path: Path, pattern: re.Pattern[str]) -> bool:
+    def program_mentions(self, path: Path, pattern: Pattern) -> bool:
         """Does the text of any file of the program of `path` match?"""
         return self.any_mentions(self.links.program(path), pattern)
 
-    def any_mentions(self, mask: int, pattern: re.Pattern[str]) -> bool:
+    def any_mentions(self, mask: int, pattern: Pattern) -> bool:
         """Does the text of any of these files match?"""
         return self._any(mask, pattern, lambda path: self.says(path, pattern))
 
@@ -348,7 +348,7 @@ class Project:
             self._mentions[key] = Mentions(test)
         return self._mentions[key].any(mask, self.files)
 
-    def says(self, path: Path, pattern: re.Pattern[str]) -> bool:
+    def says(self, path: Path, pattern: Pattern) -> bool:
         """Does the text of one file match? Of most files their words tell."""
         number = self.files.number[path]
         if self._as_read >> number & 1:
@@ -362,13 +362,13 @@ class Project:
         """Python files whose words are those that were read first."""
         return self.files.mask(path for path in self.sources if is_python(path) and path not in self.edited)
 
-    def _having_words_of(self, pattern: re.Pattern[str]) -> tuple[int, bool]:
+    def _having_words_of(self, pattern: Pattern) -> tuple[int, bool]:
         """Files, as they were first read, that may match; and whether all of them do."""
         if pattern not in self._candidates:
             self._candidates[pattern] = self._ask_words(pattern)
         return self._candidates[pattern]
 
-    def _ask_words(self, pattern: re.Pattern[str]) -> tuple[int, bool]:
+    def _ask_words(self, pattern: Pattern) -> tuple[int, bool]:
         if is_any_case(pattern):
             return self._words.matching(pattern), True
         exact = exact_words(pattern)
@@ -428,7 +428,7 @@ class Project:
         names = module.names.qualified(func)
         return bool(names) and all(self.find(name, module.source.path) is None for name in names)
 
-    def functions_with(self, pattern: re.Pattern[str]) -> frozenset[str]:
+    def functions_with(self, pattern: Pattern) -> frozenset[str]:
         """Names of functions of the project whose body's text matches, found without parsing; as first read, like links."""
         if pattern not in self._functions_with:
             texts = (s.text for path, s in self.sources.items() if is_python(path) and self.mentions(path, pattern))
@@ -473,7 +473,7 @@ def without_comments(text: str) -> str:
     return "".join(lines)
 
 
-def functions_around(text: str, pattern: re.Pattern[str]) -> Iterator[str]:
+def functions_around(text: str, pattern: Pattern) -> Iterator[str]:
     """Names of the innermost functions whose indented text matches."""
     definitions: list[re.Match[str]] | None = None
     for found in pattern.finditer(text):

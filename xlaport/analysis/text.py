@@ -4,10 +4,30 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 TOKEN = re.compile(r"\\.|\[(?:\\.|[^\]])+\]|\(\?[:=!<]+|.", re.DOTALL)
 """An escape, a character class, the start of a special group, or one character of a pattern."""
+
+class LazyPattern:
+    """A regular expression that is compiled when a text is searched: of most rules' the words of a file tell. Used as a `re.Pattern` is."""
+
+    def __init__(self, pattern: str):
+        self.pattern = pattern
+
+    @cached_property
+    def _compiled(self) -> re.Pattern[str]:
+        return re.compile(self.pattern)
+
+    @property
+    def flags(self) -> int:
+        return self._compiled.flags if "(?" in self.pattern else re.UNICODE.value
+
+    def search(self, text: str) -> re.Match[str] | None:
+        return self._compiled.search(text)
+
+
+Pattern = re.Pattern[str] | LazyPattern
 
 SHORTEST = 2
 """Letters a word needs to be worth looking for."""
@@ -25,7 +45,7 @@ EXACT = re.compile(r"\\b(\w+)\\b")
 PLAIN = re.compile(r"\w+")
 
 
-def words_of(pattern: re.Pattern[str]) -> list[list[str]]:
+def words_of(pattern: Pattern) -> list[list[str]]:
     """Parts of words, one list of which every text that matches has; none when that cannot be told: `[["device"]]` of `device\\s*=`."""
     if pattern.flags & re.IGNORECASE:
         return []
@@ -33,7 +53,7 @@ def words_of(pattern: re.Pattern[str]) -> list[list[str]]:
     return found if all(found) else []
 
 
-def exact_words(pattern: re.Pattern[str]) -> tuple[list[str], list[str]] | None:
+def exact_words(pattern: Pattern) -> tuple[list[str], list[str]] | None:
     """Whole words and parts of words, one of which is all that a text needs to match: `\\bload\\b|cuda`; None for other patterns."""
     branches = pattern.pattern.split("|")
     if pattern.flags & re.IGNORECASE or not all(PLAIN.fullmatch(branch) or EXACT.fullmatch(branch) for branch in branches):
@@ -42,13 +62,13 @@ def exact_words(pattern: re.Pattern[str]) -> tuple[list[str], list[str]] | None:
     return whole, [branch for branch in branches if PLAIN.fullmatch(branch)]
 
 
-def is_any_case(pattern: re.Pattern[str]) -> bool:
+def is_any_case(pattern: Pattern) -> bool:
     """Parts of words and nothing else, in any case: each word tells whether it matches."""
     return bool(pattern.flags & re.IGNORECASE) and re.fullmatch(r"[\w|]+", pattern.pattern.removeprefix("(?i)")) is not None
 
 
 @lru_cache(maxsize=None)
-def finder(pattern: re.Pattern[str]) -> Callable[[str], bool]:
+def finder(pattern: Pattern) -> Callable[[str], bool]:
     """Does a text match? Alternatives are tried one by one: most texts lack their plain parts, and that is told in a tenth of the time."""
     if pattern.flags & (re.IGNORECASE | re.VERBOSE):
         return lambda text: pattern.search(text) is not None

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 
-from xlaport import baseline, config, files
+from xlaport import baseline, collector, config, files
 from xlaport.diagnostics import Diagnostic, LintReport, counted
 from xlaport.commands.numbers import positive
 from xlaport.errors import UserError, one_line
@@ -53,7 +53,8 @@ def run(options: argparse.Namespace) -> int:
     asked = question(options)
     if options.fix or options.diff:
         return fix(asked)
-    return report(asked, diagnostics(asked))
+    with collector.paused():  # modules too are read again and again while they come: 8 ms of a run on one file
+        return report(asked, diagnostics(asked))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from xlaport import engine, files, residue, suppress
+from xlaport import collector, engine, files, residue, suppress
 from xlaport.analysis.build import Unparsable, parse
 from xlaport.analysis.project import Project
 from xlaport.config import Settings
@@ -152,7 +152,7 @@ def cpus() -> int:
 
 
 def one_by_one(linter: Linter, project: Project, paths: list[Path]) -> list[Diagnostic]:
-    with engine.collector_paused():
+    with collector.paused():
         return [found for path in paths for found in linter.diagnostics(project, path)]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import re
-import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -12,7 +11,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from xlaport.errors import UserError
-from xlaport.ruleset.schema import BadRule, Rule, rule_from
+from xlaport.ruleset.fronts import Compiled
+from xlaport.ruleset.schema import BadRule, Rule, parts_of, rule_from
 
 FUNCTION = re.compile(r"(check|fix)(_\w+)?")
 """`check`, which finds; `fix`, which says what to do about an event; `check_torchtpu` where a target differs in structure."""
@@ -45,10 +45,11 @@ def rules_folder() -> Path:
 @lru_cache(maxsize=1)
 def builtin() -> tuple[Rule, ...]:
     """The rules xlaport ships, sorted by code. Raises `BadRule` for a page that breaks the schema, `UserError` without any."""
-    pages = sorted(path for path in rules_folder().rglob("*.md") if path.parent.name != "errors")
+    folder = rules_folder()
+    pages = Compiled(folder, lambda page: split(page)[0]).fronts()
     if not pages:
-        raise UserError(f"{rules_folder()}: holds no rules; install xlaport again")
-    return by_code(load(path, code=later) for path in pages)
+        raise UserError(f"{folder}: holds no rules; install xlaport again")
+    return by_code(rule_with(front, folder / name, later if has_code else no_functions) for name, front, has_code in pages)
 
 
 def by_code(pages: Iterable[Page]) -> tuple[Page, ...]:
@@ -106,18 +107,20 @@ def pages_below(paths: tuple[Path, ...], code_allowed: bool) -> list[Path]:
 
 def load(path: Path, code: Functions | None = None) -> Rule:
     """A rule from its page; `code` gives the functions of the Python file beside it, which is run without."""
-    front, page = split(path)
-    code_file = path.with_suffix(".py")
-    functions = (code or functions_of)(code_file, front) if code_file.exists() else {}
-    return rule_from(front, path, page, functions.get("check"), functions.get("fix"))
+    front, _ = split(path)
+    return rule_with(front, path, (code or functions_of) if path.with_suffix(".py").exists() else no_functions)
+
+
+def rule_with(front: dict, path: Path, code: Functions) -> Rule:
+    functions = code(path.with_suffix(".py"), front)
+    return rule_from(front, path, functions.get("check"), functions.get("fix"))
 
 
 def split(path: Path) -> tuple[dict, str]:
     """Front matter between `+++` lines, and the page below it."""
-    text = path.read_text(encoding="utf-8")
-    parts = text.split("+++\n", 2)
-    if len(parts) != 3 or parts[0].strip():
-        raise BadRule(f"{path}: no front matter between +++ lines")
+    import tomllib  # here, as pages are read from TOML once: 4 ms
+
+    parts = parts_of(path)
     try:
         return tomllib.loads(parts[1]), parts[2].strip() + "\n"
     except tomllib.TOMLDecodeError as error:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
+from xlaport.analysis.text import LazyPattern
 from xlaport.findings import Danger, Effect, Grade, Severity
 
 AREAS = ("tool", "device", "step", "shapes", "branches", "syncs", "precision", "distributed", "data", "wrong")
@@ -39,9 +39,8 @@ class Match:
     files: tuple[str, ...] = ()
 
     @cached_property
-    def pattern(self) -> re.Pattern[str] | None:
-        """`text`, compiled when a file is first asked for it."""
-        return re.compile(self.text) if self.text else None
+    def pattern(self) -> LazyPattern | None:
+        return LazyPattern(self.text) if self.text else None
 
 
 @dataclass(frozen=True)
@@ -102,7 +101,6 @@ class Rule:
     """Qualified name, or the start of one -> the message at a use of it."""
 
     path: Path
-    page: str = field(repr=False)
     effort: str = ""
     """One of `EFFORTS`: what a person has to do with one place, where hours is not the word."""
 
@@ -125,6 +123,11 @@ class Rule:
 
     left_with: str = ""
     """The sentence with which everything the rule finds is left to a person."""
+
+    @cached_property
+    def page(self) -> str:
+        """The text below the front matter, read when it is asked for."""
+        return parts_of(self.path)[2].strip() + "\n"
 
     def on(self, target: str, function: Callable[[Path, str], Callable]) -> Rule | None:
         """The rule as it is on a target; None where it has nothing to say.
@@ -160,7 +163,15 @@ def check_keys(front: dict, required: set[str], optional: set[str], path: Path) 
         raise BadRule(f"{path}: missing {sorted(missing)}, unknown {sorted(unknown)}")
 
 
-def rule_from(front: dict, path: Path, page: str, check: Callable | None = None, fix: Callable | None = None) -> Rule:
+def parts_of(path: Path) -> list[str]:
+    """What stands before, between and below the `+++` lines of a page. Raises `BadRule` without them."""
+    parts = path.read_text(encoding="utf-8").split("+++\n", 2)
+    if len(parts) != 3 or parts[0].strip():
+        raise BadRule(f"{path}: no front matter between +++ lines")
+    return parts
+
+
+def rule_from(front: dict, path: Path, check: Callable | None = None, fix: Callable | None = None) -> Rule:
     """Build a rule from its parsed front matter. Raises `BadRule`."""
     check_keys(front, REQUIRED, OPTIONAL, path)
     if front["area"] not in AREAS:
@@ -186,7 +197,6 @@ def rule_from(front: dict, path: Path, page: str, check: Callable | None = None,
             effort=front.get("effort", ""),
             effects=tuple(map(Effect, front.get("effects", ()))),
             path=path,
-            page=page,
             check=check,
             fix=fix,
             source=front.get("source", "cuda"),

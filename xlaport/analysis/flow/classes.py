@@ -16,6 +16,7 @@ class Classes:
 
     def __init__(self, facts: ModuleFacts):
         self.by_name: dict[str, ast.ClassDef] = {node.name: node for node in facts.of(ast.ClassDef)}
+        self._set: dict[ast.ClassDef, list[str]] = {}
         self._found: dict[tuple[ast.ClassDef, str], ast.FunctionDef | None] = {}
 
     def method_of(self, owner: ast.ClassDef, name: str) -> ast.FunctionDef | None:
@@ -24,6 +25,13 @@ class Classes:
         if key not in self._found:
             self._found[key] = self._method_of(owner, name, 0)
         return self._found[key]
+
+    def attributes_set_in(self, owner: ast.ClassDef) -> list[str]:
+        """Names of attributes that the code of a class gives a value, sorted."""
+        if owner not in self._set:
+            stores = (node for node in ast.walk(owner) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store))
+            self._set[owner] = sorted({node.attr for node in stores})
+        return self._set[owner]
 
     def _method_of(self, owner: ast.ClassDef, name: str, depth: int) -> ast.FunctionDef | None:
         for member in owner.body:

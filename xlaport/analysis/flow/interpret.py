@@ -528,8 +528,7 @@ class Interpreter:
 
     def attributes_of(self, owner: ast.ClassDef) -> Value:
         """All that the methods of a class assign to `self`: a tensor if one of them is."""
-        names = {node.attr for node in ast.walk(owner) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)}
-        held = [self.attributes[name] for name in sorted(names) if name in self.attributes]
+        held = [self.attributes[name] for name in self.classes.attributes_set_in(owner) if name in self.attributes]
         element = next((value for value in held if value.on_device), held[0] if held else None)
         return Value(Sort.MAPPING, Place.HOST, True, element=element)
 

@@ -116,12 +116,15 @@ class Traces:
         facts = self._run.facts
         for function in facts.of(*FUNCTIONS):
             self._functions.setdefault(function.name, []).append(function)
+        telling = self._telling()
         for node in facts.of(ast.Name):
-            self._say(node, node.id)
+            if node.id in telling:
+                self._say(node, node.id)
             if node.id in {"self", "cls"} and node.parent.__class__ is not ast.Attribute:
                 self._say(node, BARE)
         for node in facts.of(ast.Attribute):
-            self._say(node, node.attr)
+            if node.attr in telling:
+                self._say(node, node.attr)
             if isinstance(node.ctx, ast.Store) or node.attr in HOOKS or node.attr in GROWING and isinstance(node.value, ast.Attribute):
                 self._mark(node)
         for node in facts.of(ast.ClassDef, *LOOPS):
@@ -135,6 +138,13 @@ class Traces:
                     self._words.setdefault(outer, set()).update(self._words.get(function, ()))
                     if function in self._direct:
                         self._direct.add(outer)
+
+    def _telling(self) -> set[str]:
+        """Identifiers that can stand for a function or an object of the file: a tenth of all, and only these are remembered."""
+        facts, run = self._run.facts, self._run
+        stored = {node.attr for node in facts.of(ast.Attribute) if isinstance(node.ctx, ast.Store)}
+        given = {node.arg for node in facts.of(ast.keyword) if node.arg}
+        return stored | given | self._functions.keys() | run.classes.by_name.keys() | run.globals.keys() | run.attributes.keys()
 
     def _say(self, node: ast.AST, word: str) -> None:
         function = code_around(node)
