@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from xlaport import baseline, config, engine, files, notebook, projectfiles, residue, suppress
+from xlaport import baseline, collector, config, engine, files, notebook, projectfiles, residue, suppress
 from xlaport.analysis.project import Project
 from xlaport.commands import forms
 from xlaport.engine import FileChange, Selection
@@ -52,6 +52,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    with collector.paused():  # libcst's trees are none of its business either: no node knows its parent
+        return migrated(options)
+
+
+def migrated(options: argparse.Namespace) -> int:
     reports = forms.chosen(options.report, migrate.FORMS, options.out)
     forms.refuse_without_its_library(options.output_format, "--output-format html")
     if options.diff and options.output_format != "text":

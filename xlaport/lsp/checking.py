@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from xlaport import baseline, engine
+from xlaport import baseline, collector
 from xlaport.analysis.project import Project
 from xlaport.diagnostics import Diagnostic
 from xlaport.findings import Finding
@@ -56,6 +56,6 @@ def check_file(path: Path, raw: bytes, others: dict[Path, bytes], python_rules: 
     if path not in sources or path not in gathered.contents:
         return Checked(linter, project, None)
     source = sources[path]
-    with engine.collector_paused():
+    with collector.paused():
         found = tuple(linter.findings(project, path))
     return Checked(linter, project, source, found, tuple(check.diagnostic(source, finding, {}) for finding in found))

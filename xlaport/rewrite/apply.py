@@ -22,6 +22,7 @@ from xlaport.rewrite.ops import (
     AddPrelude, AddWithItem, EditCall, EnsureImport, InsertStatement, Op, RemoveDecorator, RemoveImportedName, RemoveStatement,
     RemoveWithItem, ReplaceExpr, ReplaceStatement, Span, UnwrapBlock, WrapExpr,
 )
+from xlaport.rewrite.printing import printed
 from xlaport.rewrite.spans import Located, locate, print_module
 
 STATEMENT_OPS = (RemoveStatement, ReplaceStatement, InsertStatement, UnwrapBlock, RemoveWithItem, AddWithItem, RemoveImportedName)
@@ -545,7 +546,7 @@ def with_semicolons(body: list[cst.BaseSmallStatement], last) -> list[cst.BaseSm
 
 def may_do_something(test: cst.BaseExpression) -> bool:
     """Does evaluating a condition do more than look?"""
-    code = cst.Module([]).code_for_node(test)
+    code = printed(test)
     return not only_looks(ast.parse(f"({code}\n)", mode="eval").body)
 
 
@@ -610,7 +611,7 @@ def without_name(node, bound_name: str):
 def bound(alias: cst.ImportAlias) -> str:
     if alias.asname is not None:
         return alias.asname.name.value
-    return cst.Module([]).code_for_node(alias.name)
+    return printed(alias.name)
 
 
 def check_parses(text: str) -> None:

@@ -7,6 +7,7 @@ import re
 import libcst as cst
 
 from xlaport.rewrite import templates
+from xlaport.rewrite.printing import printed
 
 USES_DEVICE = re.compile(r"\bdevice\b|\.cuda\(|\.to\(|__name__|\bmain\(")
 
@@ -16,8 +17,7 @@ def add(module: cst.Module, text: str, aliases: list[str], preludes: list[str], 
 
     `known` maps an alias to its statement. What the file already imports at module level is left.
     """
-    present = {alias for alias in known if is_imported(module, alias, known[alias])}
-    wanted = [alias for alias in known if alias in set(aliases) and alias not in present]
+    wanted = [alias for alias in known if alias in set(aliases) and not is_imported(module, alias, known[alias])]
     codes = [known[alias] for alias in wanted]
     starts = [code for code in dict.fromkeys(preludes) if not is_present(text, code)]
     if not codes and not starts:
@@ -45,25 +45,24 @@ def hand_over_lead(new, body):
 
 def is_imported(module: cst.Module, alias: str, code: str) -> bool:
     wanted = cst.parse_statement(code).body[0]
-    blank = cst.Module([])
-    wanted_code = blank.code_for_node(wanted)
+    wanted_code = printed(wanted)
     for line in module.body:
         if isinstance(line, cst.SimpleStatementLine):
             for small in line.body:
-                if isinstance(small, (cst.Import, cst.ImportFrom)) and binds(small, alias, wanted_code, blank):
+                if isinstance(small, (cst.Import, cst.ImportFrom)) and binds(small, alias, wanted_code):
                     return True
     return False
 
 
-def binds(statement, alias: str, wanted: str, blank: cst.Module) -> bool:
+def binds(statement, alias: str, wanted: str) -> bool:
     if isinstance(statement, cst.Import):
-        pieces = [blank.code_for_node(name.with_changes(comma=cst.MaybeSentinel.DEFAULT)) for name in statement.names]
+        pieces = [printed(name.with_changes(comma=cst.MaybeSentinel.DEFAULT)) for name in statement.names]
         return any(f"import {piece}" == wanted for piece in pieces)
     if isinstance(statement.names, cst.ImportStar):
         return False
-    module = blank.code_for_node(statement.module) if statement.module else ""
+    module = printed(statement.module) if statement.module else ""
     for name in statement.names:
-        piece = blank.code_for_node(name.with_changes(comma=cst.MaybeSentinel.DEFAULT))
+        piece = printed(name.with_changes(comma=cst.MaybeSentinel.DEFAULT))
         if f"import {module}.{piece.split(' as ')[0]} as {alias}" == wanted and (name.asname is None or f" as {alias}" in piece):
             return piece.split(" as ")[-1].strip() == alias
     return False
@@ -112,7 +111,7 @@ def imports_torch(line) -> bool:
 
 def code_of(line) -> str:
     """Without the comments above it."""
-    return cst.Module([]).code_for_node(line.with_changes(leading_lines=[]))
+    return printed(line.with_changes(leading_lines=[]))
 
 
 def is_preamble(line) -> bool:

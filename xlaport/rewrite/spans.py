@@ -8,10 +8,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import libcst as cst
-from libcst.metadata import ByteSpanPositionProvider, CodeSpan
-from libcst.metadata.span_provider import SpanProvidingCodegenState, byte_length_in_utf8
 
 from xlaport.rewrite.ops import Span
+from xlaport.rewrite.printing import places_in, printed
 
 StatementLike = (cst.BaseSmallStatement, cst.BaseCompoundStatement)
 
@@ -39,7 +38,7 @@ class Located:
 def print_module(module: cst.Module, pieces: Mapping[int, str]) -> str:
     """The code of a module. What `pieces` has (by `id` of the node) is not printed again: printing is half of a rewrite."""
     nodes = (*module.header, *module.body, *module.footer)
-    code = "".join(pieces[id(node)] if id(node) in pieces else module.code_for_node(node) for node in nodes)
+    code = "".join(pieces[id(node)] if id(node) in pieces else printed(node, module) for node in nodes)
     if module.has_trailing_newline:
         return code or module.default_newline
     return code.removesuffix("\n").removesuffix("\r") if code.endswith("\r\n") else code[:-1]
@@ -58,10 +57,10 @@ def locate(module: cst.Module, text: str, wanted: Iterable[Span]) -> Located:
     starts = sorted(span.start for span in outer)
     at = 0
     for node in (*module.header, *module.body, *module.footer):
-        piece = located.pieces[id(node)] = module.code_for_node(node)
-        end = at + byte_length_in_utf8(piece)
+        piece = located.pieces[id(node)] = printed(node, module)
+        end = at + len(piece.encode("utf-8"))
         if holds_any(at, end, starts):
-            walk(node, positions_in(node, module, at), outer, starts, located, [module])
+            walk(node, places_in(node, module, at), outer, starts, located, [module])
         at = end
     for span in inner:
         whole = located.expressions.get(Span(span.start, span.end))
@@ -74,28 +73,17 @@ def locate(module: cst.Module, text: str, wanted: Iterable[Span]) -> Located:
     return located
 
 
-def positions_in(node: cst.CSTNode, module: cst.Module, start: int) -> Mapping[cst.CSTNode, CodeSpan]:
-    """The byte span of each node of a statement that starts at this byte."""
-    provider = ByteSpanPositionProvider()
-    state = SpanProvidingCodegenState(
-        default_indent=module.default_indent, default_newline=module.default_newline,
-        provider=provider, get_length=byte_length_in_utf8, position=start,
-    )
-    node._codegen(state)
-    return provider._computed
-
-
-def walk(node, positions, wanted, starts, located: Located, path: list[cst.CSTNode]) -> None:
-    place = positions.get(node)
+def walk(node, places, wanted, starts, located: Located, path: list[cst.CSTNode]) -> None:
+    place = places.get(node)
     if place is not None:
-        span = Span(place.start, place.start + place.length)
+        span = Span(*place)
         if span in wanted:
             record(node, wanted[span], path, located)
     path.append(node)
     for child in node.children:
-        at = None if has_more_than_its_span(child) else positions.get(child)
-        if at is None or holds_any(at.start, at.start + at.length, starts):
-            walk(child, positions, wanted, starts, located, path)
+        at = None if has_more_than_its_span(child) else places.get(child)
+        if at is None or holds_any(*at, starts):
+            walk(child, places, wanted, starts, located, path)
     path.pop()
 
 
@@ -141,10 +129,9 @@ def record(node: cst.CSTNode, span: Span, path: list[cst.CSTNode], located: Loca
 
 def inside(whole: cst.BaseExpression, code: str) -> tuple[cst.BaseExpression, list[cst.CSTNode]] | None:
     """The first expression in an f-string whose code is `code`, and the nodes around it."""
-    blank = cst.Module([])
 
     def search(node: cst.CSTNode, path: list[cst.CSTNode]):
-        if isinstance(node, cst.BaseExpression) and node is not whole and normal(blank.code_for_node(node)) == code:
+        if isinstance(node, cst.BaseExpression) and node is not whole and normal(printed(node)) == code:
             return node, [*path, node]
         for child in node.children:
             found = search(child, [*path, node])
