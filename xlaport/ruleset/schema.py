@@ -6,9 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from xlaport.analysis.text import LazyPattern
 from xlaport.findings import Danger, Effect, Grade, Severity
+
+if TYPE_CHECKING:
+    from xlaport.analysis.text import LazyPattern
 
 AREAS = ("tool", "device", "step", "shapes", "branches", "syncs", "precision", "distributed", "data", "wrong")
 
@@ -40,6 +43,8 @@ class Match:
 
     @cached_property
     def pattern(self) -> LazyPattern | None:
+        from xlaport.analysis.text import LazyPattern  # here, as an answer that is kept needs none of the analysis
+
         return LazyPattern(self.text) if self.text else None
 
 

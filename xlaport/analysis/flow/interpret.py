@@ -56,6 +56,7 @@ class Interpreter:
         self.globals: Environment = {}
         self.events: dict[tuple[int, Kind], Event] = {}
         self.seen: dict[int, Value] = {}
+        self.constants: dict[int, Value] = {}
         self.hot = False
         self.recording = False
         self.depth = 0
@@ -474,7 +475,9 @@ class Interpreter:
         value = method(self, node, env)
         if self.recording and self.hot:
             key = id(node)
-            self.seen[key] = join(self.seen.get(key), value)
+            old = self.seen.get(key)
+            if old is not value:
+                self.seen[key] = join(old, value)
         return value
 
     def constant(self, node: ast.Constant) -> Value:
@@ -490,7 +493,10 @@ class Interpreter:
         return OTHER
 
     def of_Constant(self, node: ast.Constant, env: Environment) -> Value:
-        return self.constant(node)
+        value = self.constants.get(id(node))
+        if value is None:
+            value = self.constants[id(node)] = self.constant(node)
+        return value
 
     def of_Name(self, node: ast.Name, env: Environment) -> Value:
         if node.id in env:
