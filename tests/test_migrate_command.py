@@ -795,7 +795,7 @@ def test_a_file_that_cannot_be_copied_is_named(src, capsys, monkeypatch, tmp_pat
             raise PermissionError(13, "Permission denied", str(path))
         return real(path, copy)
 
-    monkeypatch.setattr(files.shutil, "copy2", refusing)
+    monkeypatch.setattr(shutil, "copy2", refusing)
     assert run(src, "--out", tmp_path / "port") == 2
     assert "1 failed\n  failed: notes.txt: cannot be copied: permission denied\n" in capsys.readouterr().out
     assert (tmp_path / "port" / "train.py").read_text() == PORTED
@@ -870,7 +870,7 @@ def test_an_interrupt_leaves_no_half_copy(src, capsys, monkeypatch, tmp_path):
         Path(copy).write_bytes(b"ha")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(files.shutil, "copy2", interrupted)
+    monkeypatch.setattr(shutil, "copy2", interrupted)
     assert run(src, "--out", tmp_path / "port") == 130
     assert not [path for path in (tmp_path / "port").rglob("*") if path.is_file()]
 
