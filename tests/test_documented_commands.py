@@ -50,7 +50,7 @@ def xlaport_commands(block: Block):
         for part in command.replace(" | ", " && ").split(" && "):
             words = shlex.split(part, comments=True)
             if words[:1] == ["xlaport"]:
-                yield [word for word in words[1:] if word != "..."]
+                yield words[1:]
 
 
 # -- the mechanism
