@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -16,15 +17,21 @@ from reports_made import HOSTILE, finding, hostile, large, report
 from test_lint_formats import schema
 from test_migrate_command import one_error_line, run, tree
 from test_notebooks import encoded
+from test_preflight_reports import document as preflight_document
+from test_verdicts import PAIR, STEPS, described, free, run as run_of
 from xlaport import cli, files
-from xlaport.errors import UserError
 from xlaport.findings import Danger, Grade
 from xlaport.reports import markdown as marks, migrate
 from xlaport.reports.lint import markdown as lint_markdown
 from xlaport.reports.migrate import hunks, json as saved, markdown, review, rules
-from xlaport.reports.migrate.html import changed, key
+from xlaport.reports.migrate.html import changed
 from xlaport.reports.migrate.model import Effort, FileOutcome, Hunk, Reason, Report, Status
+from xlaport.reports.preflight import json as preflight_json
+from xlaport.reports.verify import json as verify_json
+from xlaport.reports.verify.json import Verified
 from xlaport.ruleset import load
+from xlaport.runtime.verify.bisect import Origin
+from xlaport.runtime.verify.verdict import Judgement, Measure, Performance, StepDeviation, Verdict
 
 TRAIN = """\
 import torch
@@ -180,6 +187,63 @@ def test_wrong_files_are_one_line(here, capsys):
     for words in (["none.json"], ["."], ["latin.json"], ["good.json", "--include", "good.json"], ["good.json", "--out", "no/x.md"], ["good.json", "--out", "x.doc"]):
         assert cli.main(["report", *words]) == 2
         assert one_error_line(capsys.readouterr().err)
+
+
+# -- what other verbs found
+
+
+def others_saved() -> tuple[dict, dict]:
+    """What `verify --json` and `preflight --json` write, of runs with everything in them."""
+    verified = described(free(run_of(device="xla"), run_of([math.inf, *[0.5] * (STEPS - 1)])))
+    verified = replace(verified, judgement=Judgement(Verdict.DIVERGED, HOSTILE[:3], 2), compiled_at=(0, 3), carried=(("autocast", 2),), origin=Origin("a.b", "Linear", "forward", 1, 0.1, 0.2, 0.3))
+    verified = replace(verified, lockstep=(StepDeviation(0, 0.0, (Measure("gradients", 1e-3, 1e-6),)),), performance=Performance(3, 9, (4,), {"aten::qr": 2}, 12, False))
+    return verify_json.document(Verified(verified, PAIR)), preflight_json.document(preflight_document())
+
+
+def saved_files() -> list[str]:
+    verify, preflight = others_saved()
+    for name, document in (("m", GOOD), ("v", verify), ("p", preflight)):
+        Path(f"{name}.json").write_text(json.dumps(document))
+    return ["report", "m.json", "--include", "v.json", "p.json"]
+
+
+def test_saved_answers_are_read_as_they_were():
+    verify, preflight = others_saved()
+    assert verify_json.document(verify_json.read(json.loads(json.dumps(verify)))) == verify
+    saved = json.loads(json.dumps(preflight))
+    assert json.loads(json.dumps(preflight_json.document(preflight_json.read(saved)))) == saved
+
+
+def test_included_answers_are_in_every_form_that_is_read(here, capsys):
+    assert cli.main([*saved_files(), "--out", "x.html", "--out", "x.md", "--out", "x.txt", "--out", "x.json"]) == 0
+    page, text, shown = (Path(f"x.{ending}").read_text() for ending in ("html", "md", "txt"))
+    assert "DIVERGED" in page and "DOES NOT FIT".lower() in page and page.count("<polyline") == 3
+    assert "xlaport verify: DIVERGED" in text and "## Preflight" in text and "\\<img src=x" in text
+    assert "DIVERGED" in shown and "DOES NOT FIT" in shown
+    assert cli.main(["report", "x.json", "--out", "again.html"]) == 0
+    assert Path("again.html").read_text() == page
+
+
+@pytest.mark.parametrize(
+    "kind, path, value, said",
+    [
+        ("v", "verdict", "FINE", "verdict is 'FINE'"), ("v", "steps", None, "steps is no list"), ("v", "lockstep.0.measures", [], "without an envelope"), ("v", "steps.0", {"step": 1}, "cpu is missing"),
+        ("p", "results", [], "results is empty"), ("p", "results.0.topology.name", "v9:1x1", "results[0].topology.name"), ("p", "results.0.memory.limit", 0, "without a limit"), ("p", "results.0.memory.total", "x", "total is no whole number"),
+    ],
+)
+def test_answers_that_are_none_are_one_line(kind, path, value, said, here, capsys):
+    words = saved_files()
+    file = Path(f"{kind}.json")
+    document = json.loads(file.read_text())
+    *way, last = [int(step) if step.isdecimal() else step for step in path.split(".")]
+    at = document
+    for step in way:
+        at = at[step]
+    at[last] = value
+    file.write_text(json.dumps(document))
+    assert cli.main([*words, "--out", "x.html"]) == 2
+    error = capsys.readouterr().err
+    assert one_error_line(error) and said in error and file.name in error and not Path("x.html").exists()
 
 
 # -- hunks
