@@ -826,6 +826,17 @@ def every_public_name():
                 assert type(error).__name__ == "CannotCarry", (module.__name__, name, error)
 
 
+def batch_norm_in_evaluation_mode():
+    net = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(144, 1)).cuda()
+    net[1].running_var.fill_(4.0)
+    net[1].eval()
+    x = torch.ones(2, 3, 8, 8, device="cuda", requires_grad=True)
+    net(x).sum().backward()
+    wanted = torch.autograd.grad(net[3](net[2](net[0](x) / (4.0 + 1e-5) ** 0.5)).sum(), x)[0]
+    assert torch.allclose(x.grad, wanted, atol=1e-5) and net[1].weight.grad.abs().sum() > 0
+    trains(nn.Sequential(nn.BatchNorm1d(4).eval(), nn.Linear(4, 1)).cuda())
+
+
 def refused_graph():
     torch.cuda.CUDAGraph()
 

@@ -1,9 +1,16 @@
-"""Batch normalisation over all replicas, which torch has for GPUs only: the same sums, through collectives autograd knows."""
+"""Batch normalisation that has another form elsewhere.
+
+Over all replicas, which torch has for GPUs only: the same sums, through collectives autograd knows. With fixed statistics
+on XLA, whose backward pass of it raises an error (torch_xla 2.9, measured): written out.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 import torch.distributed as dist
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
@@ -19,7 +26,26 @@ def install(carrier: Carrier) -> None:
         return nn.modules.batchnorm._BatchNorm.forward(self, input)
 
     nn.SyncBatchNorm.forward = forward
+    if carrier.kind == "xla":
+        F.batch_norm = with_fixed_statistics(F.batch_norm)
     DistributedDataParallel._passing_sync_batchnorm_handle = lambda self, module: None  # it refuses all but GPUs
+
+
+def with_fixed_statistics(batch_norm: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """`torch.nn.functional.batch_norm` whose gradients pass in evaluation mode, too."""
+
+    def written_out(input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5):
+        needs_backward = torch.is_grad_enabled() and any(given is not None and given.requires_grad for given in (input, weight, bias))
+        if training or running_mean is None or not needs_backward:
+            return batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+        shape = [1, -1, *[1] * (input.dim() - 2)]
+        scale = torch.rsqrt(running_var.float() + eps)
+        scale = scale if weight is None else weight.float() * scale
+        shift = -running_mean.float() * scale
+        shift = shift if bias is None else bias.float() + shift
+        return (input.float() * scale.view(shape) + shift.view(shape)).to(input.dtype)
+
+    return written_out
 
 
 def over_replicas(layer: nn.SyncBatchNorm, input: Tensor) -> Tensor:
