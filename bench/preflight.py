@@ -46,11 +46,14 @@ def main() -> int:
     parser.add_argument("--corpus", type=Path, help="ports of public repositories")
     parser.add_argument("--drivers", type=Path)
     parser.add_argument("--limit", type=int, default=900, help="seconds for tracing, and for compiling, one program")
+    parser.add_argument("--kept", action="store_true", help="only answers of earlier runs; what is missing is named")
     parser.add_argument("--update-results", action="store_true")
     options = parser.parse_args()
     (options.work / "out").mkdir(parents=True, exist_ok=True)
-    rows = [row(name, answer) for name, answer in answers(options)]
-    text = "\n\n".join([INTRO.format(libtpu=libtpu(options.work)), table(header(), rows)])
+    found = list(answers(options))
+    left = [name for name, answer in found if not answer["results"]]
+    rows = [row(name, answer) for name, answer in found if answer["results"]]
+    text = "\n\n".join([INTRO.format(libtpu=libtpu(options.work)), table(header(), rows), *([f"Without an answer: {', '.join(left)}."] if left else [])])
     print(text)
     if options.update_results:
         replace_section("preflight", text)
@@ -62,7 +65,7 @@ def answers(options: argparse.Namespace) -> Iterator[tuple[str, dict]]:
         if not options.names or name in options.names:
             yield f"sample: {name}", kept(options, name, sample)
     if options.corpus and options.drivers:
-        options.ready = scripts.prepare(options.drivers, options.work)
+        options.ready = None if options.kept else scripts.prepare(options.drivers, options.work)
         present = {path.name for path in options.corpus.iterdir()}
         for script in scripts.listed(options.drivers):
             if set(script.checkouts) <= present and (not options.names or script.name in options.names):
@@ -72,7 +75,7 @@ def answers(options: argparse.Namespace) -> Iterator[tuple[str, dict]]:
 def kept(options: argparse.Namespace, name: str, ask) -> dict:
     """The answer of an earlier run, or a new one."""
     file = options.work / "out" / f"{name}.preflight.json"
-    if not file.exists():
+    if not file.exists() and not options.kept:
         started = time.monotonic()
         ask(options, name, file)
         print(f"{name}: {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
@@ -130,9 +133,7 @@ def header() -> list[str]:
 
 def row(name: str, answer: dict) -> list[str]:
     results = {result["topology"]["name"]: result for result in answer["results"]}
-    first = next(iter(results.values()), None)
-    if first is None:
-        return [name, *[""] * (2 + 3 * len(SLICES)), "no answer"]
+    first = next(iter(results.values()))
     cells = [name, f"{first['parameters']:,}" if first["parameters"] else "", str(len(first["sites"])) if first["memory"] else ""]
     for slice_ in SLICES:
         cells += figures(results.get(slice_))

@@ -70,21 +70,25 @@ def main() -> int:
     parser.add_argument("--python", type=Path, required=True, help="a Python with torch and torch_xla")
     parser.add_argument("--jax-python", type=Path, required=True, help="a Python with jax, optax, torchax and torch")
     parser.add_argument("--work", type=Path, required=True)
+    parser.add_argument("--kept", action="store_true", help="only answers of earlier runs; what is missing is named")
     parser.add_argument("--update-results", action="store_true")
     options = parser.parse_args()
-    answers = {name: kept(options, name) for name in options.names or ROWS}
+    answers = {name: answer for name in options.names or ROWS if (answer := kept(options, name))}
+    left = [ROWS[name][0] for name in ROWS if name not in answers]
     libtpu = next(answer["versions"]["libtpu"] for answer in answers.values())
     header = ("program", "arguments GiB", "temporaries GiB", "in all GiB", "TFLOP", "cycles, millions", "model ms", "largest buffers")
-    text = "\n\n".join([INTRO.format(slice=SLICE.name, libtpu=libtpu), table(header, [cells(ROWS[name][0], answer) for name, answer in answers.items()])])
+    text = "\n\n".join([INTRO.format(slice=SLICE.name, libtpu=libtpu), table(header, [cells(ROWS[name][0], answer) for name, answer in answers.items()]), *([f"Without an answer: {'; '.join(left)}."] if left else [])])
     print(text)
     if options.update_results:
         replace_section("preflight-jax", text)
     return 0
 
 
-def kept(options: argparse.Namespace, name: str) -> dict:
-    """The answer of an earlier run, or a new one."""
+def kept(options: argparse.Namespace, name: str) -> dict | None:
+    """The answer of an earlier run, or a new one; None without one."""
     file = options.work / "out" / f"{name}.json"
+    if not file.exists() and options.kept:
+        return None
     if not file.exists():
         result = asked(options, name)
         file.parent.mkdir(parents=True, exist_ok=True)

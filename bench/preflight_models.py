@@ -94,6 +94,7 @@ def main() -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"only these: {', '.join(ROWS)}")
     parser.add_argument("--python", type=Path, required=True, help="a Python with torch, torch_xla and torchvision")
     parser.add_argument("--work", type=Path, required=True)
+    parser.add_argument("--kept", action="store_true", help="only answers of earlier runs; what is missing is named")
     parser.add_argument("--update-results", action="store_true")
     options = parser.parse_args()
     (options.work / "out").mkdir(parents=True, exist_ok=True)
@@ -109,6 +110,8 @@ def main() -> int:
 def kept(options: argparse.Namespace, name: str) -> dict | None:
     """The answer of an earlier run, or a new one; None when there is none."""
     file = options.work / "out" / f"{name}.json"
+    if not file.exists() and options.kept:
+        return None
     if not file.exists():
         done = subprocess.run([sys.executable, "-m", "xlaport", "preflight", *command(options.python, ROWS[name])], cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, text=True)
         if done.returncode not in (0, 1):
@@ -125,8 +128,8 @@ def command(python: Path, row: Row) -> list[str]:
 
 
 def missing(answers: dict[str, dict]) -> list[str]:
-    left = [ROWS[name].title for name in ROWS if name not in answers]
-    return [f"Not measured in this run: {', '.join(left)}."] if left else []
+    left = [f"{ROWS[name].title} on {ROWS[name].slice}" for name in ROWS if name not in answers]
+    return [f"Without an answer: {'; '.join(left)}."] if left else []
 
 
 def cells(row: Row, answer: dict) -> list[str]:
