@@ -200,7 +200,9 @@ def test_without_script_all_is_there(pipe, tmp_path):
     assert (len(found), hidden) == (12, [])
 
 
-def test_what_was_verified_and_compiled_is_in_it(page, tmp_path):
+@pytest.mark.parametrize("width", [1280, 400])
+def test_what_was_verified_and_compiled_is_in_it(page, width, tmp_path):
+    page.window(width)
     made = replace(large(2), verify=(Verified(described(free(run(device="xla"))), PAIR),), preflight=(Document((answer(),)),))
     page.open(written(made, tmp_path))
     assert page.run("document.querySelectorAll('#verify svg polyline').length") == 3
