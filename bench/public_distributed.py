@@ -15,20 +15,24 @@ import json
 import math
 import os
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import child
-import results_doc
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
 
-from xlaport.runtime.carry.distributed import free_port
-from xlaport.runtime.program import Program
-from xlaport.runtime.verify import runs
-from xlaport.runtime.verify.runs import Pair
-from xlaport.runtime.verify.traces import Trace
+import child  # noqa: E402
+import results_doc  # noqa: E402
+
+from xlaport.runtime.carry.distributed import free_port  # noqa: E402
+from xlaport.runtime.program import Program  # noqa: E402
+from xlaport.runtime.verify import runs  # noqa: E402
+from xlaport.runtime.verify.runs import Pair  # noqa: E402
+from xlaport.runtime.verify.traces import Trace  # noqa: E402
 
 COLUMNS = ("program", "changed on both sides", "on", "ran", "steps of all ranks", "losses", "losses differ by", "gradients", "weights", "compiled", "seconds")
 
@@ -189,7 +193,7 @@ def measure(case: Case, number: int, options: argparse.Namespace) -> list[str]:
     case.prepare(source)
     child.xlaport("migrate", source, "--out", port, *(["--runtime-library"] if case.library else []))
     started = time.monotonic()
-    os.environ["PYTHONPATH"] = str(results_doc.RESULTS.parents[1])  # a port may import the runtime library
+    os.environ["PYTHONPATH"] = str(ROOT)  # a port may import the runtime library
     pair = Pair(program(case, source, options), program(case, port, options), case.steps, 0, True, options.limit, 1, replicas=case.replicas, devices=case.devices)
     with tempfile.TemporaryDirectory() as folder:
         base = runs.reference(pair, Path(folder) / "original", print, threads=1)
