@@ -1,10 +1,10 @@
 """What `xlaport.runtime.fsdp` keeps: losses, bytes, programs and checkpoints, on virtual devices of XLA:CPU.
 
-    python bench/sharding.py --work SCRATCH [--only losses programs kills] [--families gpt vit] [--update-results]
+    python bench/sharding.py --work SCRATCH [--only losses programs kills moves] [--families gpt vit] [--update-results]
 
 `losses`: five families of models, each sharded in six ways over 4 and 8 devices, against the plain model on the CPU, 20 steps. `programs`: the
 optimized HLO of the wrap and of torch_xla's SpmdFullyShardedDataParallel by hand. `kills`: training that saves after every
-step, killed at random moments and resumed. Without --update-results it prints; about an hour on two cores.
+step, killed at random moments and resumed. `moves`: saved on 8 devices, resumed on 4 and on 1. Without --update-results it prints; about an hour on two cores.
 """
 
 from __future__ import annotations
@@ -58,6 +58,9 @@ WAYS = {
     "shards, bf16": {"wrap": {"mixed_precision": "bf16"}},
 }
 DEVICES = (4, 8)
+TITLES = {
+    "losses": "Sharded training against one device", "programs": "The program of the wrap", "kills": "Killed and resumed", "moves": "Saved on 8 devices, resumed on fewer",
+}
 KILLS = 20
 KILL_STEPS = 64
 MOST_STEPS = 3
@@ -143,23 +146,28 @@ def programs() -> Iterator[str]:
     yield results_doc.table(("model", "programs", "lines of the step", "compared with the class by hand", "collectives of the step"), rows)
 
 
-def kills(work: Path) -> Iterator[str]:
+def kills(work: Path, count: int) -> Iterator[str]:
     """Each kill is kept: the checkpoints and what was seen stay in `work`."""
     os.environ.update({"PJRT_DEVICE": "CPU", "TPU_SKIP_MDS_QUERY": "1", "CPU_NUM_DEVICES": "2", "XLA_FLAGS": sharding.QUICK, "OMP_NUM_THREADS": "1"})
     wanted = dict(kept(work, "undisturbed", lambda: steps_of(*forked(work / "undisturbed-run"))))
     chance = random.Random(0)
-    moments = [(chance.randint(0, MOST_STEPS), chance.uniform(0.0, LONGEST_WAIT)) for _ in range(KILLS)]
+    moments = [(chance.randint(0, MOST_STEPS), chance.uniform(0.0, LONGEST_WAIT)) for _ in range(count)]
     url = work / "killed"
     seen = [kept(work, f"kill-{number}", lambda: killed(url, *moment, is_asynchronous=bool(number % 2))) for number, moment in enumerate(moments)]
     last = kept(work, "kill-last", lambda: steps_of(*forked(url)))
     compared = [(step, value) for *_, steps in seen for step, value in steps] + last
     different = sum(wanted[step] != value for step, value in compared)
+    yield (
+        f"{sum(alive for _, alive, _, _ in seen)} processes of {count} killed at work (SIGKILL, up to {MOST_STEPS} steps and {LONGEST_WAIT:g} s after a process's first), every other one saving asynchronously; "
+        f"resumed from steps {', '.join(str(start) for start, *_ in seen[1:])}. {sum(unfinished for _, _, unfinished, _ in seen)} kills left an unfinished save behind. "
+        f"Steps compared with the undisturbed run of {KILL_STEPS}, losses and random numbers to the last bit: {len(compared)}; different: {different}."
+    )
+
+
+def moves(work: Path) -> Iterator[str]:
     moved = {devices: kept(work, f"moved-to-{devices}", lambda: resumed_on(work / "eight", devices)) for devices in (4, 1)}
     yield (
-        f"{sum(alive for _, alive, _, _ in seen)} processes of {KILLS} killed at work (SIGKILL, up to {MOST_STEPS} steps and {LONGEST_WAIT:g} s after a process's first), every other one saving asynchronously; "
-        f"resumed from steps {', '.join(str(start) for start, *_ in seen[1:])}. {sum(unfinished for _, _, unfinished, _ in seen)} kills left an unfinished save behind. "
-        f"Steps compared with the undisturbed run of {KILL_STEPS}, losses and random numbers to the last bit: {len(compared)}; different: {different}.\n\n"
-        + "Saved on 8 devices (2 copies x 2 shards x 2 parts of layers) at step 8 of 16, and gone on with on fewer; largest relative difference of the losses of the last 8 steps from those on 8 devices: "
+        "Saved on 8 devices (2 copies x 2 shards x 2 parts of layers) at step 8 of 16, and gone on with on fewer; largest relative difference of the losses of the last 8 steps from those on 8 devices: "
         + ", ".join(f"on {devices} {worst:.1e}" for devices, worst in moved.items()) + "."
     )
 
@@ -223,16 +231,20 @@ def resumed_on(url: Path, devices: int) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", nargs="+", choices=("losses", "programs", "kills"), default=("losses", "programs", "kills"))
+    parser.add_argument("--only", nargs="+", choices=tuple(TITLES), default=tuple(TITLES))
     parser.add_argument("--families", nargs="+", choices=FAMILIES, default=list(FAMILIES))
+    parser.add_argument("--kills", type=int, default=KILLS)
     parser.add_argument("--work", type=Path, required=True, help="folder that keeps what is measured, so that a run that was stopped goes on")
     parser.add_argument("--update-results", action="store_true")
     options = parser.parse_args()
     options.work.mkdir(parents=True, exist_ok=True)
-    titles = {"losses": "Sharded training against one device", "programs": "The program of the wrap", "kills": "Killed and resumed"}
+    parts = {
+        "losses": lambda: losses(options.families, options.work), "programs": programs, "kills": lambda: kills(options.work, options.kills),
+        "moves": lambda: moves(options.work),
+    }
     for part in options.only:
-        for body in {"losses": lambda: losses(options.families, options.work), "programs": programs, "kills": lambda: kills(options.work)}[part]():
-            text = f"## {titles[part]}\n\n`python bench/sharding.py --only {part}`, torch_xla 2.9 on virtual devices of XLA:CPU.\n\n{body}"
+        for body in parts[part]():
+            text = f"## {TITLES[part]}\n\n`python bench/sharding.py --only {part}`, torch_xla 2.9 on virtual devices of XLA:CPU.\n\n{body}"
             if options.update_results:
                 results_doc.replace_section(f"sharding-{part}", text)
         print(text)
