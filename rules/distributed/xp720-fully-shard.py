@@ -77,8 +77,11 @@ def wrapper_ops(context: Context, wrapper: Wrapper):
 
 def in_place_ops(context: Context, wrapper: Wrapper):
     statement = syntax.statement_of(wrapper.call)
-    ops = removed_with_loop(context, statement) if isinstance(statement, ast.Expr) else context.replace(wrapper.call, "{module}", module=wrapper.module)
-    return ops + placing.divided(context, wrapper, statement)
+    target = placing.target_of(wrapper, statement)
+    is_itself = target is not None and statement.value is wrapper.call and context.text(target) == context.text(wrapper.module)
+    goes = isinstance(statement, ast.Expr) or is_itself
+    ops = removed_with_loop(context, statement) if goes else context.replace(wrapper.call, "{module}", module=wrapper.module)
+    return ops + placing.divided(context, wrapper, statement, moves=not placing.is_moved(context, wrapper, statement))
 
 
 def removed_with_loop(context: Context, statement: ast.stmt):

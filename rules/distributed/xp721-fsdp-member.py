@@ -2,14 +2,17 @@
 
 import ast
 
-from xlaport.ruleset.api import Context, Kind, Mode, syntax
+from xlaport.ruleset.api import Context, Danger, Kind, Mode, syntax
 from xlaport.ruleset.sharding.settings import PARALLELIZE
 
 DROPPED_METHODS = frozenset(
     "unshard reshard set_modules_to_forward_prefetch set_modules_to_backward_prefetch set_requires_gradient_sync "
     "set_requires_all_reduce set_reshard_after_backward set_is_last_backward set_unshard_in_backward".split()
 )
+AUTO_WRAP = "torch.distributed.fsdp.wrap.wrap"
+DROPPED_CALLS = ("torch.distributed.fsdp.wrap.enable_wrap", "torch.distributed.fsdp.register_fsdp_forward_method")
 STATE_CALLS = (
+    "torch.distributed.fsdp.FullyShardedDataParallel.summon_full_params",
     "torch.distributed.fsdp.FullyShardedDataParallel.set_state_dict_type",
     "torch.distributed.fsdp.FullyShardedDataParallel.state_dict_type",
 )
@@ -26,6 +29,7 @@ WHOLE_STATES = {
 """What torch gathers and scatters for a checkpoint, as the state dict that holds whole values already; and the parameters used, in order."""
 
 LEFT = ("torch.distributed.tensor.distribute_tensor", "torch.distributed.device_mesh.init_device_mesh", FSDP1 + "shard_full_optim_state_dict")
+SHARDED_TENSORS = ("torch.distributed.tensor.DTensor", "torch.distributed._tensor.DTensor")
 DEVICE_MESH = "torch.distributed.device_mesh.init_device_mesh"
 WRAPPERS = (
     "torch.distributed.fsdp.FullyShardedDataParallel", "torch.distributed.fsdp.fully_shard", "torch.distributed._composable.fsdp.fully_shard",
@@ -42,6 +46,13 @@ def check(context: Context):
     yield from parts_of_meshes(context)
     for call in context.calls(*STATE_CALLS):
         yield context.finding(call, "state dicts hold whole tensors under SPMD", context.drop(call))
+    for call in context.calls(*DROPPED_CALLS):
+        if not syntax.is_dead(call):
+            yield context.finding(call, "wraps parts of a model for torch FSDP", context.drop(call))
+    for call in context.calls(AUTO_WRAP):
+        if call.args and not syntax.is_dead(call):
+            yield context.finding(call, "the module is annotated with the model it is in", context.replace(call, "{module}", module=call.args[0]))
+    yield from guards(context)
     for call in context.calls(*WHOLE_STATES):
         if not syntax.is_dead(call):
             yield context.finding(call, "state dicts hold whole tensors under SPMD", whole_state(context, call))
@@ -102,10 +113,32 @@ def methods(context: Context):
             yield context.finding(call, "gathering and prefetching are the compiler's work", context.remove(call.parent))
         elif func.attr == "full_tensor":
             yield context.finding(call, "under SPMD a parameter is its whole value", whole(context, call))
-        elif func.attr == "clip_grad_norm_" and call.args and Kind.MODULE in context.values.guess(func.value):
-            clip = "fsdp.clip_grad_norm_({model}, {norm})" if context.settings.runtime_library else "torch.nn.utils.clip_grad_norm_({model}.parameters(), {norm})"
-            ops = context.replace(call, clip, model=func.value, norm=call.args[0])
-            yield context.finding(call, "a plain module has no clip_grad_norm_", ops)
+        elif func.attr == "clip_grad_norm_" and (call.args or call.keywords) and Kind.MODULE in context.values.guess(func.value):
+            yield context.finding(call, "a plain module has no clip_grad_norm_", clipped(context, call))
+
+
+def clipped(context: Context, call: ast.Call):
+    norm, kind = syntax.argument(call, "max_norm", 0), syntax.argument(call, "norm_type", 1)
+    if norm is None:
+        return None
+    first = "fsdp.clip_grad_norm_({model}, {norm}" if context.settings.runtime_library else "torch.nn.utils.clip_grad_norm_({model}.parameters(), {norm}"
+    more = {} if kind is None else {"kind": kind}
+    return context.replace(call, first + (", norm_type={kind})" if more else ")"), model=call.func.value, norm=norm, **more)
+
+
+def guards(context: Context):
+    """`if isinstance(p.grad, DTensor):` around work that is to be done to plain tensors too."""
+    for branch in context.facts.of(ast.If):
+        test = branch.test
+        is_asked = isinstance(test, ast.Call) and isinstance(test.func, ast.Name) and test.func.id == "isinstance" and len(test.args) == 2
+        if is_asked and context.refers(test.args[1], *SHARDED_TENSORS) and not branch.orelse and not all(map(is_unwrapping, branch.body)) and not syntax.is_dead(branch):
+            yield context.finding(branch, "no tensor is a DTensor under SPMD: what this guards is not done", danger=Danger.SILENT)
+
+
+def is_unwrapping(statement: ast.stmt) -> bool:
+    """`x = x.full_tensor()`: nothing to do to a plain tensor."""
+    value = getattr(statement, "value", None)
+    return isinstance(statement, ast.Assign) and isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in {"full_tensor", "to_local"}
 
 
 def whole(context: Context, call: ast.Call):

@@ -16,8 +16,11 @@ SHARD = (
 )
 
 
-def divided(context: Context, wrapper: Wrapper, statement: ast.stmt):
-    """A mesh of all chips, and statements that divide the model over it once the wrapper at `statement` is off; copies need none."""
+def divided(context: Context, wrapper: Wrapper, statement: ast.stmt, moves: bool = False):
+    """A mesh of all chips, and statements that divide the model over it once the wrapper at `statement` is off; copies need none.
+
+    `moves`: the model is put on the device first, as `fully_shard` does.
+    """
     axis = "fsdp" if wrapper.is_sharded else "data"
     ops = context.prelude(PRELUDE + MESH.replace("{axis}", axis)) + context.ensure("xr", "xs", "np")
     if not wrapper.is_sharded:
@@ -26,7 +29,19 @@ def divided(context: Context, wrapper: Wrapper, statement: ast.stmt):
     name = context.text(target if target is not None else wrapper.module)
     optimizer = optimizer_statement(context, name, statement)
     anchor, where = (optimizer, "before") if optimizer is not None else (statement, "after")
-    return ops + context.insert(anchor, where, SHARD.replace("{model}", name))
+    move = f"{name}.to({{device}})\n" if moves else ""
+    return ops + context.insert(anchor, where, move + SHARD.replace("{model}", name))
+
+
+def is_moved(context: Context, wrapper: Wrapper, statement: ast.stmt) -> bool:
+    """Does the function put the model on the device, or give it its values there?"""
+    name, scope = context.text(wrapper.module), syntax.enclosing_scope(statement)
+    for call in context.calls_of_method("to", "cuda", "to_empty"):
+        holder = syntax.statement_of(call)
+        is_result = isinstance(holder, ast.Assign) and holder.value is call and any(context.text(target) == name for target in holder.targets)
+        if syntax.enclosing_scope(call) is scope and (is_result or context.text(call.func.value) == name):
+            return True
+    return False
 
 
 def by_library(context: Context, wrapper: Wrapper):

@@ -234,4 +234,6 @@ def left_out(call: ast.Call, strategy: str) -> tuple[str, ...]:
         found.append("when parameters are gathered is the compiler's choice")
     if "True" in given.get("cpu_offload", "") or "Offload" in given.get("offload_policy", ""):
         found.append("nothing is offloaded to the host")
+    if given.get("param_init_fn", "None") != "None":
+        found.append("param_init_fn is not called: the model must have its values")
     return tuple(found)
