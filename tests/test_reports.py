@@ -25,7 +25,7 @@ from xlaport.reports import markdown as marks, migrate
 from xlaport.reports.lint import markdown as lint_markdown
 from xlaport.reports.migrate import hunks, json as saved, markdown, review, rules
 from xlaport.reports.migrate.html import changed
-from xlaport.reports.migrate.model import Effort, FileOutcome, Hunk, Reason, Report, Status
+from xlaport.reports.migrate.model import Effort, FileOutcome, Report, Status
 from xlaport.reports.preflight import json as preflight_json
 from xlaport.reports.verify import json as verify_json
 from xlaport.reports.verify.json import Verified
@@ -122,7 +122,7 @@ def test_output_formats_are_those_of_lint(src, capsys):
 
 
 @pytest.mark.parametrize("form", [form for form in migrate.FORMS if form != "json"])
-@pytest.mark.parametrize("made", [hostile(), large(3)], ids=["hostile", "large"])
+@pytest.mark.parametrize("made", [hostile(), large(3), report(())], ids=["hostile", "large", "empty"])
 def test_json_is_enough_for_every_other_form(made, form, tmp_path):
     assert migrate.printed(again(made, tmp_path), form) == migrate.printed(made, form)
 

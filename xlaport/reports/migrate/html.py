@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 from typing import NamedTuple, TextIO
 
-from xlaport.findings import Danger, Finding, Grade, Severity
+from xlaport.findings import Danger, Finding, Severity
 from xlaport.reports import html
 from xlaport.reports.migrate.markdown import DANGERS, GRADES, api_order, is_source
 from xlaport.reports.migrate.model import ApiUse, Effort, FileOutcome, Hunk, Item, Report, RuleNote, Status

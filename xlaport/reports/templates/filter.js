@@ -116,7 +116,7 @@
         row.className = "reasons";
         Object.assign(row.insertCell(), { colSpan: 2 }).append(content);
       };
-      if (hunk.dataset.cell) wide(`cell ${hunk.dataset.cell}`);
+      if (hunk.dataset.cell) wide(Object.assign(made("p", `cell ${hunk.dataset.cell}`), { className: "cell" }));
       for (const child of [...hunk.children]) child.localName === "pre" ? besides(body, child.textContent, at) : wide(explained(child));
     }
     hunks[0].before(table);
