@@ -11,7 +11,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from reports_made import HOSTILE, finding, hostile, large, report
 from test_lint_formats import schema
@@ -252,6 +252,7 @@ def test_answers_that_are_none_are_one_line(kind, path, value, said, here, capsy
 words = st.lists(st.sampled_from(["a", "b", "c", "", "  d"]), max_size=14)
 
 
+@settings(deadline=None)
 @given(words, words)
 def test_hunks_hold_every_edit_and_lines_find_back(old, new):
     """The hunks turn one text into the other, and a line of the port that stayed is found where it was."""
@@ -399,6 +400,7 @@ def test_no_text_becomes_markup_in_markdown(form):
         assert {row.count("<td>") + row.count("<th>") for row in rows} == {3, 4, 5}
 
 
+@settings(deadline=None)
 @given(st.text(st.sampled_from("`|\\*_[]()<>!#&~@a1. -\n\u202e"), max_size=20))
 def test_any_text_in_a_cell_stays_in_it(text):
     for shown in (marks.prose(text), marks.code_span(text or "x"), marks.plain(text)):

@@ -15,6 +15,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from xlaport.errors import one_line
 from xlaport.reports.markdown import CODE
 from xlaport.reports.visible import visible
 
@@ -35,7 +36,7 @@ def environment() -> Environment:
         loader=PackageLoader("xlaport.reports", "templates"), autoescape=True, undefined=StrictUndefined, finalize=shown,
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=False,
     )
-    made.filters |= {"prose": prose, "counted": counted, "anchor": anchor}
+    made.filters |= {"prose": prose, "counted": counted, "anchor": anchor, "name": one_line}
     made.globals |= {"script": script}
     return made
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from xlaport.errors import one_line
 from xlaport.reports import visible
 
 MARKUP = re.compile(r"[\\`*\[\]<>|#&~$]|(?<!\w)_|_(?!\w)|^[-+=](?=\s|[-=])|^\d+(?=[.)](?:\s|$))")
@@ -36,7 +37,8 @@ def cell(markdown: str) -> str:
 
 
 def code_span(text: str) -> str:
-    shown = visible.line(text)
+    """Code on one line, character for character: a file's name may begin with a blank."""
+    shown = one_line(text)
     fence = "`" * (longest_run(shown) + 1)
     blank = " " if shown.startswith("`") or shown.endswith("`") else ""
     return f"{fence}{blank}{shown}{blank}{fence}"
