@@ -45,10 +45,9 @@ def test_sharded(trace, compiler):
     assert {collective.group for collective in made.program.collectives if collective.kind in ("all-gather", "all-reduce")} == {16}
 
 
-def test_layers_that_are_computed_again_and_other_weights(trace):
-    plain, again, half = (trace("tiny", 1, variant, layers=2) for variant in (Variant(), Variant(checkpoint=True), Variant(dtype="bfloat16")))
+def test_layers_that_are_computed_again(trace):
+    plain, again = (trace("tiny", 1, variant, layers=2) for variant in (Variant(), Variant(checkpoint=True)))
     assert again.program.read_text().count("stablehlo.dot_general") > plain.program.read_text().count("stablehlo.dot_general")
-    assert half.trainable_bytes * 2 == plain.trainable_bytes
 
 
 @pytest.mark.parametrize(
