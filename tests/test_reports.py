@@ -456,5 +456,8 @@ def test_what_is_left_out_is_counted():
 def test_nothing_makes_a_comment_too_long():
     failed = tuple(FileOutcome(f"{number}" + "x" * 300, Status.FAILED, "why " * 50) for number in range(900))
     assert len(markdown.render(report(failed))) <= markdown.LIMIT
+    long = described(free(run_of([0.5] * 4000, device="xla"), run_of([0.5] * 4000)))
+    text = markdown.render(replace(large(1), verify=(Verified(long, PAIR),)))
+    assert len(text) <= markdown.LIMIT and "xlaport verify: MATCH" in text and "## Requirements" in text and "cut here" not in text
     noted = markdown.render(report((), notes=tuple(f"note {number} " + "x" * 400 for number in range(900))))
     assert len(noted) <= markdown.LIMIT and noted.endswith("(cut here: a comment holds no more)\n")

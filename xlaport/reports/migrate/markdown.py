@@ -1,7 +1,7 @@
 """The report for a pull request: what changed and why, what is left, which APIs run where.
 
 A comment on GitHub holds 65,536 characters. What is larger is made smaller in this order (`FORMS`): hunks are folded away; one hunk is
-shown for each rule; none is; places are counted instead of listed; the lists of APIs and kept names go, and what to do; then tables end
+shown for each rule; none is; places are counted instead of listed; the lists of APIs, kept names and losses go, and what to do; then tables end
 early. Whatever is left out is counted, and the complete report is named. What is left for a person goes last.
 """
 
@@ -79,7 +79,7 @@ def cut(text: str) -> str:
 def written(report: Report, form: Form, complete: str = "") -> str:
     """The whole report as GitHub Markdown."""
     parts = [
-        head(report), *pointer(form, complete), *plans(report, form), *changed(report, form), *left(report, form), *waiting(report, form), *steps(report, form), *included(report),
+        head(report), *pointer(form, complete), *plans(report, form), *changed(report, form), *left(report, form), *waiting(report, form), *steps(report, form), *included(report, form),
         *apis(report, form), *requirements(report), *kept_names(report, form), *unread(report, form),
     ]
     return "\n".join(parts).rstrip() + "\n"
@@ -241,13 +241,13 @@ def steps(report: Report, form: Form) -> Iterator[str]:
         yield f"  {listing(map(code_span, dict.fromkeys(map(place, found))), form.places)}\n"
 
 
-def included(report: Report) -> Iterator[str]:
+def included(report: Report, form: Form) -> Iterator[str]:
     """What `verify` and `preflight` found, as they say it."""
     if report.verify:
         from xlaport.reports.verify import markdown as verify
 
         for found in report.verify:
-            yield "\n".join(verify.section(found.verification, found.pair)) + "\n"
+            yield "\n".join(verify.section(found.verification, found.pair, form.lists)) + "\n"
     if report.preflight:
         from xlaport.reports.preflight import markdown as preflight
 

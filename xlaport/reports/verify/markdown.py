@@ -14,7 +14,7 @@ def verification(found: Verification, pair: Pair, out: TextIO) -> None:
     print("\n".join(section(found, pair)), file=out)
 
 
-def section(found: Verification, pair: Pair) -> list[str]:
+def section(found: Verification, pair: Pair, with_losses: bool = True) -> list[str]:
     lines = [
         f"## xlaport verify: {found.judgement.verdict.value}",
         "",
@@ -22,7 +22,7 @@ def section(found: Verification, pair: Pair) -> list[str]:
         "",
         *(f"- {plain(remark)}" for remark in sentences.remarks(found, pair)),
     ]
-    if found.comparisons:
+    if found.comparisons and with_losses:
         lines += ["", "<details><summary>Losses</summary>", "", *table(found), "", "</details>"]
     return lines
 
