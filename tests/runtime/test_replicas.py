@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from xlaport.errors import UserError
-from xlaport.runtime import replicas
+from xlaport.runtime import launcher, replicas
 
 HERE = Path(__file__).resolve().parent
 COUNT = 2
@@ -59,6 +59,15 @@ def test_a_replica_that_fails_ends_the_others(seen):
 
 def test_launch_of_a_program_starts_replicas(seen):
     assert sorted(seen["launched"]) == [[rank, ["given"]] for rank in range(COUNT)]
+
+
+def test_a_script_that_torchrun_starts_is_run_by_each_replica():
+    env = {**os.environ, **replicas.environment(COUNT)}
+    script = Path(launcher.__file__), HERE / "launched_program.py", "--flag"
+    child = subprocess.run([sys.executable, *script], env=env, capture_output=True, text=True, timeout=300)
+    assert child.returncode == 0, child.stderr[-2000:]
+    wanted = [f"rank {rank} of {COUNT} sum {float(sum(range(COUNT)))} given --flag" for rank in range(COUNT)]
+    assert sorted(line for line in child.stdout.splitlines() if line.startswith("rank")) == wanted
 
 
 def test_no_replicas():

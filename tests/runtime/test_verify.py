@@ -14,6 +14,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 ORIGINAL = Path(__file__).with_name("verified.py")
 DATA_PARALLEL = Path(__file__).with_name("verified_ddp.py")
+SHARDED = Path(__file__).with_name("verified_fsdp.py")
 
 
 @pytest.fixture(scope="module")
@@ -85,6 +86,13 @@ def test_replicas_match_processes(data_parallel: Path):
     assert (found["verdict"], found["status"]) == ("MATCH", 0), found["reasons"]
     assert [row["step"] for row in found["steps"]] == [0, 0, 1, 1, 2, 2, 3, 3]
     assert found["steps"][0]["cpu"] != found["steps"][1]["cpu"]  # each rank has data of its own
+
+
+def test_a_sharded_port_matches_one_process(tmp_path: Path):
+    found = verified(ported(SHARDED, tmp_path), "--devices", "2", "--steps", "3", original=SHARDED)
+    assert (found["verdict"], found["status"]) == ("MATCH", 0), found["reasons"]
+    done = xlaport("verify", SHARDED, "--devices", "2", "--replicas", "2")
+    assert done.returncode == 2 and "give one of them" in done.stderr
 
 
 def test_gradients_that_no_replica_reduces_are_called(data_parallel: Path, tmp_path: Path):
