@@ -71,8 +71,11 @@ def inner_ops(context: Context, wrapper: Wrapper):
 
 def wrapper_ops(context: Context, wrapper: Wrapper):
     statement = syntax.statement_of(wrapper.call)
-    ops = context.replace(wrapper.call, "{module}.to({device})", module=wrapper.module)
-    return ops + placing.divided(context, wrapper, statement) if placing.target_of(wrapper, statement) is not None else ops
+    if placing.target_of(wrapper, statement) is not None:
+        return context.replace(wrapper.call, "{module}.to({device})", module=wrapper.module) + placing.divided(context, wrapper, statement)
+    if hasattr(statement, "body") or syntax.enclosing(wrapper.call, ast.Lambda, ast.comprehension) is not None:
+        return None
+    return placing.divided_before(context, wrapper, statement)
 
 
 def in_place_ops(context: Context, wrapper: Wrapper):

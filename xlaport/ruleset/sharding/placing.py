@@ -33,6 +33,17 @@ def divided(context: Context, wrapper: Wrapper, statement: ast.stmt, moves: bool
     return ops + context.insert(anchor, where, move + SHARD.replace("{model}", name))
 
 
+def divided_before(context: Context, wrapper: Wrapper, statement: ast.stmt):
+    """`return FSDP(model)`: the model is divided above the statement, under its own name or one of ours."""
+    ops = context.prelude(PRELUDE + MESH.replace("{axis}", "fsdp")) + context.ensure("xr", "xs", "np")
+    if isinstance(wrapper.module, ast.Name):
+        name, start = wrapper.module.id, "{module}.to({device})\n"
+    else:
+        name, start = "fsdp_model", "fsdp_model = {module}.to({device})\n"
+    ops += context.insert(statement, "before", start + SHARD.replace("{model}", name), module=wrapper.module)
+    return ops + context.replace(wrapper.call, name)
+
+
 def is_moved(context: Context, wrapper: Wrapper, statement: ast.stmt) -> bool:
     """Does the function put the model on the device, or give it its values there?"""
     name, scope = context.text(wrapper.module), syntax.enclosing_scope(statement)
