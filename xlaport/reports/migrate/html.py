@@ -43,10 +43,10 @@ def key(finding: Finding, applicability: str = "") -> str:
 
 @dataclass(frozen=True)
 class Area:
-    """A part of a port: idioms converted, and what is left by danger."""
+    """A part of a port: edits that were made, what is left by danger, and what steps wait for. Idioms of CUDA and others."""
 
     title: str
-    converted: int
+    edits: int
     left: dict[Danger, int]
     waits: int
 
@@ -54,7 +54,7 @@ class Area:
     def share(self) -> int:
         """Per cent that is done of what does harm."""
         harmful = sum(count for danger, count in self.left.items() if danger is not Danger.NONE)
-        return 100 * self.converted // (self.converted + harmful) if self.converted or harmful else 0 if self.waits else 100
+        return 100 * self.edits // (self.edits + harmful) if self.edits or harmful else 0 if self.waits else 100
 
     @property
     def state(self) -> tuple[str, str]:
@@ -78,9 +78,9 @@ def areas(report: Report) -> list[Area]:
     found = []
     for title in titles:
         here = [finding for finding in left if of(finding) == title]
-        converted, waits = (sum(of(finding) == title for finding in findings) for findings in (report.applied, report.steps))
-        if here or converted or waits:
-            found.append(Area(title, converted, {danger: sum(f.danger is danger for f in here) for danger in Danger}, waits))
+        edits, waits = (sum(of(finding) == title for finding in findings) for findings in (report.applied, report.steps))
+        if here or edits or waits:
+            found.append(Area(title, edits, {danger: sum(f.danger is danger for f in here) for danger in Danger}, waits))
     return found
 
 
