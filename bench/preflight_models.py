@@ -65,9 +65,9 @@ LLAMA = {
 GPT2_STEP, LLAMA_STEP = "gpt2.py:step", "llama.py:step"
 ROWS = {
     "gpt2": Row("GPT-2 124M, AdamW, 8 x 1024", GPT2_STEP, "v5e:1x1", parameters=GPT2, flops=language_model_flops(*GPT2_FLOPS), state=12),
-    "gpt2-autocast": Row("the same, bfloat16 products", GPT2_STEP, "v5e:1x1", ("autocast=bfloat16",), parameters=GPT2, flops=language_model_flops(*GPT2_FLOPS), state=12),
-    "gpt2-recompute": Row("and blocks recomputed", GPT2_STEP, "v5e:1x1", ("autocast=bfloat16", "recompute=True"), parameters=GPT2, flops=language_model_flops(*GPT2_FLOPS, AGAIN), state=12),
-    "gpt2-bfloat16": Row("and weights and state in bfloat16", GPT2_STEP, "v5e:1x1", ("dtype=bfloat16", "recompute=True"), parameters=GPT2, flops=language_model_flops(*GPT2_FLOPS, AGAIN), state=6),
+    "gpt2-autocast": Row("GPT-2 124M, bfloat16 products", GPT2_STEP, "v5e:1x1", ("autocast=bfloat16",), parameters=GPT2, flops=language_model_flops(*GPT2_FLOPS), state=12),
+    "gpt2-recompute": Row("GPT-2 124M, bfloat16 products, blocks recomputed", GPT2_STEP, "v5e:1x1", ("autocast=bfloat16", "recompute=True"), parameters=GPT2, flops=language_model_flops(*GPT2_FLOPS, AGAIN), state=12),
+    "gpt2-bfloat16": Row("GPT-2 124M, all in bfloat16, blocks recomputed", GPT2_STEP, "v5e:1x1", ("dtype=bfloat16", "recompute=True"), parameters=GPT2, flops=language_model_flops(*GPT2_FLOPS, AGAIN), state=6),
     "gpt2-32": Row("GPT-2 124M, AdamW, 32 x 1024", GPT2_STEP, "v5e:1x1", ("batch=32",), parameters=GPT2),
     "vit": Row("ViT-B/16, AdamW, 64 images", "images.py:vit", "v5e:1x1", parameters=86_567_656, state=12),
     "resnet50": Row("ResNet-50, SGD, 64 images", "images.py:resnet50", "v5e:1x1", parameters=25_557_032, flops=1.57e12, state=8),

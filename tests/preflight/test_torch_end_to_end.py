@@ -55,6 +55,7 @@ def test_sharding_over_more_chips_takes_less_of_each(run):
     assert four["memory"]["outputs"] < four["memory"]["arguments"]  # weights are not gathered at the end
 
 
+@pytest.mark.slow
 def test_what_would_help_is_tried(run):
     done = run("--factory", f"{SMALL}:tiny", "--suggest", "--json", "--set", "layers=2")
     attempts = json.loads(done.stdout)["attempts"]
@@ -87,10 +88,3 @@ def test_a_script_that_raises_has_no_answer(run):
     done = run(str(TRAIN), "--", "--mood", "raises")
     assert done.returncode == 2
     assert "NO ANSWER" in done.stdout and "the script raised ValueError: no such step at" in " ".join(done.stdout.split())
-
-
-def test_markdown_and_html(run):
-    markdown = run("--factory", f"{SMALL}:unlowered", "--output-format", "markdown").stdout
-    assert markdown.startswith("## Preflight") and "`aten::linalg_qr`" in markdown
-    html = run("--factory", f"{SMALL}:unlowered", "--output-format", "html").stdout
-    assert html.startswith("<section") and "aten::linalg_qr" in html and "<script" not in html
