@@ -24,7 +24,7 @@ def trace(torchax_python):
 def test_a_step(trace, compiler):
     found = trace("mlp")
     assert isinstance(found, Traced), found.reason
-    assert found.parameters == MLP and found.trainable_bytes == 4 * MLP and found.torchax == "0.0.13"
+    assert found.parameters == MLP and found.trainable_bytes == 4 * MLP and (found.torchax, found.torch_xla) == ("0.0.13", "")
     kinds = Counter(argument.kind for argument in found.arguments)
     assert kinds == Counter(parameter=4, optimizer=9, batch=2, seed=1)  # Adam counts its steps once
     assert {argument.name for argument in found.arguments if argument.kind == "parameter"} == {"0.weight", "0.bias", "2.weight", "2.bias"}

@@ -61,4 +61,4 @@ def leave(folder: Path, answer: dict[str, Any]) -> None:
     for name in ("torch", "torch_xla", "torchax"):
         with suppress(metadata.PackageNotFoundError):
             versions[name] = metadata.version(name)
-    children.leave(folder, answer | versions | {"seconds": time.monotonic() - STARTED})
+    children.leave(folder, versions | answer | {"seconds": time.monotonic() - STARTED})

@@ -197,7 +197,7 @@ def provenance(result: Result) -> str:
     if not versions.libtpu:
         return ""
     compiled = "answer of an earlier run" if effort.cached else f"compiled in {effort.compile_seconds:.0f} s, {effort.compile_rss / 1e9:.1f} GB"
-    traced_by = f"torchax {versions.torchax}" if versions.torchax and not versions.torch_xla else f"torch_xla {versions.torch_xla}"
+    traced_by = f"torchax {versions.torchax}" if not versions.torch_xla else f"torch_xla {versions.torch_xla}"
     return f"libtpu {versions.libtpu}, {traced_by}; traced in {effort.trace_seconds:.0f} s, {effort.trace_rss / 1e9:.1f} GB; {compiled}"
 
 
