@@ -111,6 +111,47 @@ def test_a_sum_that_began_as_a_number_is_read():
     assert lines("import torch\n" + text, "XP501") == ["right = 0; right += gathered(x); print(right.item())"]
 
 
+@pytest.mark.parametrize(
+    "call, read",
+    [
+        ("self.layers(x, mask=self.mask)", True),
+        ("self.layers(x, self.mask)", True),
+        ("self.layers(x, self.mask, is_causal=True)", False),
+        ("self.layers(x)", False),
+        ("self.layers(x, None)", False),
+        ("self.encoder(x, self.mask)", True),  # of nn.Transformer
+        ("self.decoder(x, self.mask)", False),
+    ],
+)
+def test_a_mask_that_may_be_causal_is_read(call, read):
+    text = f"""
+import torch
+from torch import nn
+
+class Net(nn.Transformer):
+    def __init__(self, size):
+        super().__init__(size)
+        self.layers = nn.TransformerEncoder(nn.TransformerEncoderLayer(size, 2), 2)
+        self.decoder = nn.Linear(size, 2)
+        self.register_buffer("mask", torch.ones(8, 8).triu())
+
+    def forward(self, x):
+        return {call}
+"""
+    assert bool(lines(text, "XP501")) is read
+
+
+@pytest.mark.parametrize("test", ["x.is_xpu", "x.is_hpu and flag", "x.requires_grad"])
+def test_what_a_tensor_is_the_host_knows(test):
+    assert lines(f"import torch\n\ndef forward(self, x):\n    if ({test}) and x.shape[0] > 1:\n        return x * 2\n    return x\n", "XP401") == []
+
+
+def test_lists_of_other_lengths_hold_the_same_things():
+    text = METER + "\nclass Shown:\n    def __init__(self, meters):\n        self.meters = meters\n\n    def show(self):\n        print([str(m) for m in self.meters])\n"
+    body = "first = Shown([meter]); second = Shown([meter, meter]); meter.update(loss); first.show()"
+    assert 'return "{val:.2f}".format(**self.__dict__)' in lines("import torch\n" + text + LOOP.format(body=body), "XP501")
+
+
 def test_a_static_method_is_not_handed_its_object():
     text = """
 import torch

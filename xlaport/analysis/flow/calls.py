@@ -156,10 +156,18 @@ def applied(run: Interpreter, node: ast.Call, given: Given, module: Value) -> Va
     where = ops.goes_to_host(f"torch.nn.{layer}", "", node, {}, None) if layer and place is not Place.HOST else ""
     if where and (where == "forward" or run.trains):
         run.record(Kind.HOST_OP, node, f"`{layer}`", (Effect.FALLBACK, Effect.SYNC), certain)
+    if place is not Place.HOST and any(is_compared(given, *mask) for mask in ops.MASKS_COMPARED.get(layer, ())):
+        run.record(Kind.HOST_READ, node, f"the mask of `{layer}`, compared with a causal one", (Effect.SYNC,), certain)
     result = tensor(place, certain, dtype="float", needs_grad=not run.without_grad, rank=lead.rank if lead is not None else None)
     if layer in {"LSTM", "GRU", "RNN", "MultiheadAttention"}:
         return sequence(None, (result, sequence(result)))
     return result
+
+
+def is_compared(given: Given, mask: str, position: int, told: str) -> bool:
+    """A mask of which the call does not say whether it is causal."""
+    value = given.get(mask, position)
+    return value is not None and value.sort is not Sort.NONE and (value.is_tensor or value.sort is Sort.UNKNOWN) and told not in given.keywords
 
 
 # -- torch's functions
@@ -589,10 +597,9 @@ def object_method(run: Interpreter, node: ast.Call, base: Value, name: str, give
     method = run.classes.method_of(base.node, name)
     if method is not None:
         return follow(run, Value(Sort.FUNCTION, node=method, owner=base), given)
-    if name in run.attributes:
-        held = run.attributes[name]
-        if held.sort in {Sort.MODULE, Sort.OBJECT, Sort.FUNCTION, Sort.CLASS}:
-            return of_object(run, node, held, given, {})
+    held = run.attributes[name] if name in run.attributes else run.inherited(base, name)
+    if held.sort in {Sort.MODULE, Sort.OBJECT, Sort.FUNCTION, Sort.CLASS}:
+        return of_object(run, node, held, given, {})
     return None
 
 

@@ -530,7 +530,15 @@ class Interpreter:
             return sequence(tensor(Place.DEVICE, needs_grad=False))
         if name in self.attributes:
             return self.attributes[name]
-        return UNKNOWN
+        return self.inherited(base, name)
+
+    def inherited(self, base: Value, name: str) -> Value:
+        """What `nn.Transformer` makes for the classes below it."""
+        layer = {"encoder": "TransformerEncoder", "decoder": "TransformerDecoder"}.get(name)
+        if layer is None or not isinstance(base.node, ast.ClassDef):
+            return UNKNOWN
+        bases = [qualified for parent in base.node.bases for qualified in self.names.qualified(parent)]
+        return Value(Sort.MODULE, Place.HOST, True, qualified=f"torch.nn.{layer}") if "torch.nn.Transformer" in bases else UNKNOWN
 
     def attributes_of(self, owner: ast.ClassDef) -> Value:
         """All that the methods of a class assign to `self`: a tensor if one of them is."""
@@ -541,7 +549,7 @@ class Interpreter:
     def attribute_of_tensor(self, base: Value, name: str) -> Value:
         if name in {"shape"}:
             return Value(Sort.SHAPE, Place.HOST, True, ragged=base.ragged)
-        if name in {"ndim", "is_cuda", "is_cpu", "is_xla", "is_meta", "is_mps", "is_quantized", "requires_grad", "is_leaf", "itemsize", "nbytes", "names", "layout", "is_sparse"}:
+        if name.startswith("is_") or name in {"ndim", "requires_grad", "itemsize", "nbytes", "names", "layout"}:
             return number()
         if name == "dtype" or name == "grad_fn":
             return OTHER

@@ -142,3 +142,11 @@ SPECIAL = {
 }
 READ_CHECKS = frozenset({"torch.inverse", "torch.linalg.inv", "torch.Tensor.inverse"})
 """Lowered, but they read an error code back."""
+
+
+MASKS_COMPARED = {
+    "TransformerEncoder": (("mask", 1, "is_causal"),),
+    "TransformerDecoder": (("tgt_mask", 2, "tgt_is_causal"),),
+    "Transformer": (("src_mask", 2, "src_is_causal"), ("tgt_mask", 3, "tgt_is_causal")),
+}
+"""Layer -> (mask, its position, what says that it is causal): without the latter torch 2.9 compares the mask with a causal one and reads the answer."""

@@ -130,6 +130,9 @@ def join(first: Value | None, second: Value | None) -> Value:
     if first.sort is not second.sort:
         tensors = [value for value in (first, second) if value.is_tensor]
         return tensors[0].but(certain=False) if tensors else Value(certain=False, change=max(first.change, second.change))
+    items = tuple(map(join, first.items, second.items)) if first.items and second.items and len(first.items) == len(second.items) else None
+    if items is None and (first.items or second.items):  # of another length: what is known of any element stays
+        first, second = (value.but(items=None, element=element_of(value)) for value in (first, second))
     return first.but(
         place=first.place if first.place is second.place else Place.UNKNOWN,
         certain=first.certain and second.certain and first.place is second.place,
@@ -139,7 +142,7 @@ def join(first: Value | None, second: Value | None) -> Value:
         ragged=max(first.ragged, second.ragged),
         origin=first.origin or second.origin,
         element=join(first.element, second.element) if first.element or second.element else None,
-        items=tuple(map(join, first.items, second.items)) if first.items and second.items and len(first.items) == len(second.items) else None,
+        items=items,
         constant=first.constant if first.constant == second.constant else (),
         node=first.node if first.node is second.node else None,
         needs_grad=first.needs_grad or second.needs_grad,
