@@ -67,6 +67,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--python", type=Path, required=True)
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME")
     parser.add_argument("--limit", type=int, default=600, help="seconds for one script")
+    parser.add_argument("--kept", action="store_true", help="take the lines an earlier run recorded in SCRATCH for the same ports")
     parser.add_argument("--update-results", action="store_true")
     options = parser.parse_args()
     for name in ("ports", "drivers", "work", "python"):
@@ -102,6 +103,8 @@ def compare(script: scripts.Script, options: argparse.Namespace) -> Comparison:
 def traced(script: scripts.Script, options: argparse.Namespace) -> dict[str, dict[str, int]]:
     folder = scripts.prepare(options.drivers, options.work)
     out = options.work / "lines" / f"{script.name}.json"
+    if options.kept and out.exists():
+        return json.loads(out.read_text())
     out.parent.mkdir(parents=True, exist_ok=True)
     out.unlink(missing_ok=True)
     skip = WARM_UP.get(script.name, STEPS_SKIPPED)

@@ -597,7 +597,7 @@ def object_method(run: Interpreter, node: ast.Call, base: Value, name: str, give
     method = run.classes.method_of(base.node, name)
     if method is not None:
         return follow(run, Value(Sort.FUNCTION, node=method, owner=base), given)
-    held = run.attributes[name] if name in run.attributes else run.inherited(base, name)
+    held = run.inherited(base, name) or run.attributes.get(name, UNKNOWN)
     if held.sort in {Sort.MODULE, Sort.OBJECT, Sort.FUNCTION, Sort.CLASS}:
         return of_object(run, node, held, given, {})
     return None

@@ -528,17 +528,15 @@ class Interpreter:
             return DEVICE
         if name == "saved_tensors":
             return sequence(tensor(Place.DEVICE, needs_grad=False))
-        if name in self.attributes:
-            return self.attributes[name]
-        return self.inherited(base, name)
+        return self.inherited(base, name) or self.attributes.get(name, UNKNOWN)
 
-    def inherited(self, base: Value, name: str) -> Value:
-        """What `nn.Transformer` makes for the classes below it."""
+    def inherited(self, base: Value, name: str) -> Value | None:
+        """What `nn.Transformer` makes for a class below it that does not set it."""
         layer = {"encoder": "TransformerEncoder", "decoder": "TransformerDecoder"}.get(name)
-        if layer is None or not isinstance(base.node, ast.ClassDef):
-            return UNKNOWN
+        if layer is None or not isinstance(base.node, ast.ClassDef) or name in self.classes.attributes_set_in(base.node):
+            return None
         bases = [qualified for parent in base.node.bases for qualified in self.names.qualified(parent)]
-        return Value(Sort.MODULE, Place.HOST, True, qualified=f"torch.nn.{layer}") if "torch.nn.Transformer" in bases else UNKNOWN
+        return Value(Sort.MODULE, Place.HOST, True, qualified=f"torch.nn.{layer}") if "torch.nn.Transformer" in bases else None
 
     def attributes_of(self, owner: ast.ClassDef) -> Value:
         """All that the methods of a class assign to `self`: a tensor if one of them is."""
