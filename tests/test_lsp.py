@@ -197,6 +197,9 @@ def test_unsaved_text_of_one_file_decides_about_another(here):
         assert codes(await client.open(here / "train.py", text)) == []
         await client.open(here / "backend.py", "from torch import cuda\n")
         assert codes(await client.change(here / "train.py", text + "\n")) == ["XP121"]
+        await client.change(here / "backend.py", "from torch import cpu\n")
+        saved = types.DidSaveTextDocumentParams(types.TextDocumentIdentifier((here / "backend.py").as_uri()))
+        assert await client.after((here / "train.py").as_uri(), lambda: client.text_document_did_save(saved)) == []
 
     run(here, conversation)
 

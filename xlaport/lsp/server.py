@@ -158,11 +158,14 @@ def make(python_rules: tuple[Path, ...] = ()) -> Server:
     # -- documents
 
     @server.feature(types.TEXT_DOCUMENT_DID_OPEN)
-    @server.feature(types.TEXT_DOCUMENT_DID_SAVE)
-    async def did_open(ls: Server, params: types.DidOpenTextDocumentParams | types.DidSaveTextDocumentParams) -> None:
+    async def did_open(ls: Server, params: types.DidOpenTextDocumentParams) -> None:
         file = opened(ls.workspace, params.text_document.uri)
         if file is not None:
             ls.look_later(file, 0)
+
+    @server.feature(types.TEXT_DOCUMENT_DID_SAVE)
+    async def did_save(ls: Server, params: types.DidSaveTextDocumentParams) -> None:
+        ls.look_at_all()  # others may import it
 
     @server.feature(types.TEXT_DOCUMENT_DID_CHANGE)
     async def did_change(ls: Server, params: types.DidChangeTextDocumentParams) -> None:
