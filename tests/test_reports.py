@@ -23,7 +23,7 @@ from xlaport import cli, files
 from xlaport.findings import Danger, Grade
 from xlaport.reports import markdown as marks, migrate
 from xlaport.reports.lint import markdown as lint_markdown
-from xlaport.reports.migrate import hunks, json as saved, markdown, review, rules
+from xlaport.reports.migrate import comment, hunks, json as saved, markdown, review, rules
 from xlaport.reports.migrate.html import changed
 from xlaport.reports.migrate.model import Effort, FileOutcome, Report, Status
 from xlaport.reports.preflight import json as preflight_json
@@ -389,7 +389,7 @@ def rendered(text: str) -> str:
 OWN_TAGS = {"h1", "h2", "h3", "p", "ul", "li", "code", "pre", "strong", "table", "thead", "tbody", "tr", "th", "td", "details", "summary"}
 
 
-@pytest.mark.parametrize("form", markdown.FORMS)
+@pytest.mark.parametrize("form", comment.FORMS)
 def test_no_text_becomes_markup_in_markdown(form):
     text = markdown.written(hostile(), form)
     tags = Tags(rendered(text))
@@ -427,8 +427,8 @@ def sections(text: str) -> dict[str, int]:
 
 
 def test_a_comment_fits_and_is_made_smaller_in_the_stated_order():
-    texts = [markdown.render(large(count)) for count in (1, 60, 500, 3000)]
-    assert all(len(text) <= markdown.LIMIT for text in texts)
+    texts = [comment.render(large(count)) for count in (1, 60, 500, 3000)]
+    assert all(len(text) <= comment.LIMIT for text in texts)
     one, some, many, most = map(sections, texts)
     assert (one["hunks"], one["details"]) == (4, 0)
     assert (some["hunks"], some["details"]) == (9, 3)
@@ -438,26 +438,34 @@ def test_a_comment_fits_and_is_made_smaller_in_the_stated_order():
 
 def test_hunks_are_folded_then_dropped_with_a_pointer():
     made = large(60)
-    full = markdown.written(made, markdown.FORMS[0])
-    unfolded, folded, one, none = (markdown.written(made, form) for form in markdown.FORMS[:4])
+    full = markdown.written(made, comment.FORMS[0])
+    unfolded, folded, one, none = (markdown.written(made, form) for form in comment.FORMS[:4])
     assert [text.count("```diff") for text in (unfolded, folded, one, none)] == [9, 9, 3, 0]
     assert "<details><summary>3 edits of" in folded and "<details>" not in unfolded
-    assert "complete report" not in full and "complete report: `--report FILE.html`" in one
-    assert "complete report: `out.html`" in markdown.render(large(600), ("a.md", "out.html"))
-    assert "All places: 80 places" in markdown.written(made, replace(markdown.FORMS[0], places=0))
+    assert "complete report" not in full
+    assert "complete report: `--report FILE.html`" in comment.render(large(600))
+    assert "complete report: `out.html`" in comment.render(large(600), ("a.comment.md", "out.html"))
+    assert "complete report: `a.md`" in comment.render(large(600), ("a.comment.md", "a.md"))
+    assert "All places: 80 places" in markdown.written(made, replace(comment.FORMS[0], places=0))
 
 
 def test_what_is_left_out_is_counted():
-    text = markdown.render(large(3000), ("r.md",))
+    text = comment.render(large(3000), ("r.md",))
     rows = text.count("| XP710 |")
     assert 0 < rows < 3000 and f"and {3000 - rows} more" in text
 
 
+def test_the_report_itself_leaves_nothing_out():
+    made = large(3000)
+    text = markdown.render(made)
+    assert len(text) > comment.LIMIT and text.count("| XP710 |") == 3000
+
+
 def test_nothing_makes_a_comment_too_long():
     failed = tuple(FileOutcome(f"{number}" + "x" * 300, Status.FAILED, "why " * 50) for number in range(900))
-    assert len(markdown.render(report(failed))) <= markdown.LIMIT
+    assert len(comment.render(report(failed))) <= comment.LIMIT
     long = described(free(run_of([0.5] * 4000, device="xla"), run_of([0.5] * 4000)))
-    text = markdown.render(replace(large(1), verify=(Verified(long, PAIR),)))
-    assert len(text) <= markdown.LIMIT and "xlaport verify: MATCH" in text and "## Requirements" in text and "cut here" not in text
-    noted = markdown.render(report((), notes=tuple(f"note {number} " + "x" * 400 for number in range(900))))
-    assert len(noted) <= markdown.LIMIT and noted.endswith("(cut here: a comment holds no more)\n")
+    text = comment.render(replace(large(1), verify=(Verified(long, PAIR),)))
+    assert len(text) <= comment.LIMIT and "xlaport verify: MATCH" in text and "## Requirements" in text and "cut here" not in text
+    noted = comment.render(report((), notes=tuple(f"note {number} " + "x" * 400 for number in range(900))))
+    assert len(noted) <= comment.LIMIT and noted.endswith("(cut here: a comment holds no more)\n")

@@ -9,7 +9,7 @@ from pathlib import Path
 from xlaport import files
 from xlaport.errors import UserError
 
-ENDINGS = {".txt": "text", ".md": "markdown", ".json": "json", ".sarif": "sarif", ".sarif.json": "sarif", ".html": "html"}
+ENDINGS = {".txt": "text", ".md": "markdown", ".comment.md": "comment", ".json": "json", ".sarif": "sarif", ".sarif.json": "sarif", ".html": "html"}
 UNNAMED = "markdown"
 """The form of what goes to a pipe or terminal (`/dev/stdout`), whose name says nothing."""
 

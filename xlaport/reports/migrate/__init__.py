@@ -6,7 +6,7 @@ import io
 from collections.abc import Callable
 from importlib import import_module
 
-FORMS = ("text", "json", "sarif", "github", "markdown", "html")
+FORMS = ("text", "json", "sarif", "github", "markdown", "comment", "html")
 """Modules of this package, imported when they are asked for."""
 
 

@@ -1,8 +1,6 @@
-"""The report for a pull request: what changed and why, what is left, which APIs run where.
+"""The report as GitHub Markdown, whole: what changed and why, what is left, which APIs run where. `comment` is the shorter one.
 
-A comment on GitHub holds 65,536 characters. What is larger is made smaller in this order (`FORMS`): hunks are folded away; one hunk is
-shown for each rule; none is; places are counted instead of listed; the lists of APIs, kept names and losses go, and what to do; then tables end
-early. Whatever is left out is counted, and the complete report is named. What is left for a person goes last.
+What is left for a person goes last.
 """
 
 from __future__ import annotations
@@ -16,14 +14,11 @@ from typing import TextIO
 from xlaport.diagnostics import counted
 from xlaport.findings import Danger, Finding, Grade
 from xlaport.reports.markdown import cell, code_span, details, fenced, plain, prose
-from xlaport.reports.migrate.model import FileOutcome, Hunk, Item, Report, Status, fullest, place
+from xlaport.reports.migrate.model import FileOutcome, Hunk, Item, Report, Status, place
 from xlaport.targets import PROFILES
 
-LIMIT = 65_536
-"""Characters of a comment on GitHub, which refuses a longer one."""
-
 COMFORTABLE = 20_000
-"""Characters up to which hunks are shown unfolded: a longer comment is scrolled past."""
+"""Characters up to which hunks are shown unfolded: a longer text is scrolled past."""
 
 GRADES = {
     Grade.SAFE: "safe: the same meaning on one device",
@@ -50,36 +45,23 @@ class Form:
     lines: int = 60
 
 
-FORMS = (
-    Form(folded=False), Form(), Form(hunks=1), Form(hunks=0), Form(hunks=0, places=20), Form(hunks=0, lists=False, places=5),
-    *(Form(hunks=0, lists=False, places=0, rows=rows) for rows in (200, 100, 50, 20, 5, 0)),
-)
+UNFOLDED, FOLDED = Form(folded=False), Form()
 
 
 def migration(report: Report, out: TextIO, others: tuple[str, ...] = ()) -> None:
-    out.write(render(report, others))
+    out.write(render(report))
 
 
-def render(report: Report, others: tuple[str, ...] = ()) -> str:
-    """The first of `FORMS` that fits. `others`: files that the same report is written to."""
-    complete = fullest(others, (".html", ".json", ".sarif"))
-    for form in FORMS:
-        text = written(report, form, complete)
-        if len(text) <= (LIMIT if form.folded else COMFORTABLE):
-            return text
-    return cut(text)
+def render(report: Report) -> str:
+    """All of it; hunks are folded where they would be scrolled past."""
+    text = written(report, UNFOLDED)
+    return text if len(text) <= COMFORTABLE else written(report, FOLDED)
 
 
-def cut(text: str) -> str:
-    """What no form makes short enough: thousands of files that failed, or notes without end. Up to the last whole line that fits."""
-    said = "\n\n(cut here: a comment holds no more)\n"
-    return text[: text.rfind("\n", 0, LIMIT - len(said))] + said
-
-
-def written(report: Report, form: Form, complete: str = "") -> str:
-    """The whole report as GitHub Markdown."""
+def written(report: Report, form: Form, pointer: str = "") -> str:
+    """The report in a form; `pointer` says where the whole is."""
     parts = [
-        head(report), *pointer(form, complete), *plans(report, form), *changed(report, form), *left(report, form), *waiting(report, form), *steps(report, form), *included(report, form),
+        head(report), *filter(None, [pointer]), *plans(report, form), *changed(report, form), *left(report, form), *waiting(report, form), *steps(report, form), *included(report, form),
         *apis(report, form), *requirements(report), *kept_names(report, form), *unread(report, form),
     ]
     return "\n".join(parts).rstrip() + "\n"
@@ -96,12 +78,6 @@ def head(report: Report) -> str:
     lines += [f"- {counts[grade]} {text}" for grade, text in GRADES.items() if counts[grade]]
     lines += [f"- note: {prose(note)}" for note in report.notes]
     return "\n".join([*lines, ""])
-
-
-def pointer(form: Form, complete: str) -> Iterator[str]:
-    if form.hunks < FORMS[0].hunks:
-        where = code_span(complete) if complete else "`--report FILE.html`, or `.json`, writes it"
-        yield f"Not all edits are shown, as a comment has room for {LIMIT:,} characters. The complete report: {where}.\n"
 
 
 # -- the plan

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
@@ -275,6 +275,6 @@ def place(finding: Finding) -> str:
     return f"{finding.path}:{finding.location.shown}"
 
 
-def fullest(names: tuple[str, ...], endings: tuple[str, ...]) -> str:
+def fullest(names: Iterable[str], endings: tuple[str, ...]) -> str:
     """The file among those of the same report that has the first of these endings, to point to; empty without one."""
     return next((name for ending in endings for name in names if name.lower().endswith(ending)), "")
