@@ -29,13 +29,13 @@ os.environ.setdefault("PJRT_DEVICE", "CPU")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")  # compiles in half the time
 
+import op_tables
 import torch
 import torch_xla
 from op_status import dispatcher, forms, probe, sources, summary, surface
 from op_status.dispatcher import Resolution
 
 DATA = Path(__file__).resolve().parents[1] / "xlaport" / "data"
-_OUT_SUFFIXES = ("out", "_out", "grad_input")
 _UNMEASURED = {
     frozenset({Resolution.NATIVE}): "native",
     frozenset({Resolution.FALLBACK}): "fallback",
@@ -112,15 +112,6 @@ def named_entries(entries: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(grouped, key=lambda entry: entry["names"])
 
 
-def aten_lists(resolved: dict[str, Resolution]) -> dict[str, list[str]]:
-    """Overloads by resolution; the `out=` forms, which follow their functional form, are left out."""
-    lists: dict[str, list[str]] = {kind.value: [] for kind in Resolution}
-    for name, kind in resolved.items():
-        if not name.partition(".")[2].endswith(_OUT_SUFFIXES):
-            lists[kind.value].append(name)
-    return lists
-
-
 def table(parallel: int, limit: float) -> dict[str, Any]:
     resolved = dispatcher.resolve_all()
     entries = measured_entries(measure(all_jobs(), parallel, limit))
@@ -133,7 +124,7 @@ def table(parallel: int, limit: float) -> dict[str, Any]:
         "torch_xla": torch_xla.__version__.partition("+")[0],
         "device": "XLA:CPU",
         "made_by": "tools/generate_op_status.py",
-        "aten": aten_lists(resolved),
+        "aten": dispatcher.lists(resolved),
         "apis": named_entries(entries),
     }
 
@@ -161,19 +152,9 @@ def _loses(old: dict[str, Any], new: dict[str, Any]) -> bool:
     return not set(old["source"].split("+")) <= {*new["source"].split("+"), "dispatcher", "torch"}
 
 
-def _wrapped(names: list[str]) -> str:
-    """One line for each first letter, so that a diff stays readable."""
-    lines: dict[str, list[str]] = defaultdict(list)
-    for name in sorted(names):
-        lines[name.lstrip("_")[:1]].append(name)
-    return "[\n" + ",\n".join(f"  {json.dumps(group)[1:-1]}" for group in lines.values()) + "\n ]"
-
-
 def dumped(made: dict[str, Any]) -> str:
-    head = [f" {json.dumps(key)}: {json.dumps(value)}" for key, value in made.items() if key not in ("aten", "apis")]
-    aten = ",\n ".join(f"{json.dumps(kind)}: {_wrapped(names)}" for kind, names in made["aten"].items())
     apis = ",\n".join(f"  {json.dumps(entry)}" for entry in made["apis"])
-    return "{\n" + ",\n".join([*head, f' "aten": {{\n {aten}\n }}', f' "apis": [\n{apis}\n ]']) + "\n}\n"
+    return "{\n" + ",\n".join([*op_tables.head(made), op_tables.aten(made["aten"]), f' "apis": [\n{apis}\n ]']) + "\n}\n"
 
 
 def data_path() -> Path:

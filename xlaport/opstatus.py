@@ -160,6 +160,27 @@ def kernels(target: str, version: str) -> Mapping[str, str]:
     return {name: kind for kind, names in raw["aten"].items() for name in names}
 
 
+@dataclass(frozen=True)
+class Missing:
+    """The operators without a kernel that calls of one API come to, as `huber_loss`."""
+
+    always: tuple[str, ...] = ()
+    """Of an API each of whose calls comes to one."""
+
+    sometimes: tuple[str, ...] = ()
+    """Of an API some of whose calls do."""
+
+    backward: tuple[str, ...] = ()
+    """In the backward pass of some calls, whose forward pass runs."""
+
+
+@cache
+def missing(target: str, version: str) -> Mapping[str, Missing]:
+    """Public name (`torch.nn.HuberLoss`, `torch.Tensor.median`) -> what it lacks; of a target that runs nothing on the host."""
+    raw = json.loads((DATA / f"op_kernels_{target}_{version}.json").read_text(encoding="utf-8"))
+    return {name: Missing(**{how: tuple(names) for how, names in entry.items()}) for name, entry in raw["apis"].items()}
+
+
 def _table(raw: dict[str, Any]) -> OpStatusTable:
     apis = _Apis({name: entry for entry in raw["apis"] for name in entry["names"]})
     operators = {name: kind for kind, names in raw["aten"].items() for name in names}

@@ -13,6 +13,16 @@ NOT_TAKEN = ("pickle_module", "pickle_protocol", "_use_new_zipfile_serialization
 SAVERS = frozenset({"torch.save", "torch_xla.core.xla_model.save"})
 SAVING = re.compile(r"save(?:(?<=\btorch\.save)\b|(?<=\bth\.save)\b|(?<=\bxm\.save)\b|(?<=\bsave)\()")
 SYNCS = ("torch_xla.sync", "torch.cuda.synchronize", "torch_xla.core.xla_model.mark_step")
+ON_HOST = "on_host"
+PRELUDE = '''
+def on_host(value):
+    """The value with its tensors on the host, in whatever lists and dictionaries: a file that can be read without a TPU."""
+    if isinstance(value, torch.Tensor):
+        return value.cpu()
+    if isinstance(value, dict):
+        return {key: on_host(part) for key, part in value.items()}
+    return type(value)(map(on_host, value)) if type(value) in (list, tuple) else value
+'''
 RANK = re.compile(r"rank|is_main|is_master|master_process|main_process|is_primary|ordinal")
 
 
@@ -30,6 +40,25 @@ def check(context: Context):
             yield context.finding(call, ops=ops)
     if context.mode is not Mode.ONE:
         yield from guarded_calls(context, synced)
+
+
+def check_torchtpu(context: Context):
+    """What is saved is moved to the host first; the process that saves is the program's choice already."""
+    if not context.on_device:
+        return
+    written = Written(context.module, context.project)
+    for call in context.calls("torch.save"):
+        saved, target = arguments(call)
+        if saved is None or is_memory(context, target) or syntax.is_dead(call) or written.whole_objects(saved):
+            continue
+        if is_moved(saved) or not written.holds_tensors(saved):
+            continue
+        ops = None if isinstance(saved, ast.Starred) else context.replace(saved, ON_HOST + "({saved})", saved=saved) + context.prelude(PRELUDE)
+        yield context.finding(call, ops=ops)
+
+
+def is_moved(saved: ast.expr) -> bool:
+    return isinstance(saved, ast.Call) and last_name(saved.func) == ON_HOST
 
 
 def guarded_calls(context: Context, synced: set[ast.If]):

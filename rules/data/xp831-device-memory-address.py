@@ -20,7 +20,7 @@ def check(context: Context):
         statement = syntax.statement_of(node)
         if node.attr in ADDRESSES and statement not in seen and not syntax.is_dead(node):
             seen.add(statement)
-            yield context.finding(node, f"`{node.attr}` says nothing about a tensor of XLA")
+            yield context.finding(node, f"`{node.attr}` says nothing about a tensor of {{runtime}}")
     for call in context.calls(*EXCHANGES):
         if not syntax.is_dead(call):
-            yield context.finding(call, "DLPack does not reach a tensor of XLA: go through .cpu()", danger=Danger.LOUD)
+            yield context.finding(call, "DLPack does not reach a tensor of {runtime}: go through .cpu()", danger=Danger.LOUD)

@@ -5,7 +5,7 @@ import ast
 from xlaport.analysis import devices
 from xlaport.ruleset.api import Context, Kind, syntax
 
-OTHER_DEVICE = "another device than the process's own: on TPU a process drives one device; split the model with SPMD sharding"
+OTHER_DEVICE = "another device than the process's own: on TPU a process drives one device; split the model with {sharding}"
 HANDLED_ELSEWHERE = ("torch.Generator", "torch.load", "torch.amp.", "torch.autocast", "torch.random.fork_rng", "torch.cuda.")
 FACTORIES = ("torch.", "torchvision.", "transformers.", "timm.")
 

@@ -128,12 +128,12 @@ def finding_for(context: Context, node: ast.expr):
         return context.finding(node, 'a table keyed by the device\'s name: "xla" has no entry', danger=context.rule.danger)
     index = devices.composed_index(node, context.module) or numbered(node)
     if devices.means_other_devices(index, context.module):
-        return context.finding(node, "another device than the process's own: on TPU a process drives one device; shard with SPMD")
+        return context.finding(node, "another device than the process's own: on TPU a process drives one device; shard with {sharding}")
     if isinstance(node.parent, ast.Compare) and devices.guards_kernel(node.parent, context.module):
-        return context.finding(node, "guards a kernel for CUDA: false on XLA, and the other way is taken", danger=Danger.NONE)
+        return context.finding(node, "guards a kernel for CUDA: false on {runtime}, and the other way is taken", danger=Danger.NONE)
     if isinstance(node.parent, ast.Compare):
         ops = [op for op in as_string(context, node) if not isinstance(op, EnsureImport)]  # nothing is put on a device here
-        return context.finding(node, "a test on the device's name that is never true on XLA", ops)
+        return context.finding(node, "a test on the device's name that is never true on {runtime}", ops)
     target = assigned_device(context, node)
     if target is not None and not devices.must_stay_string(context.module, context.project):
         lazy = devices.runs_before_workers(node, context.module, context.project)

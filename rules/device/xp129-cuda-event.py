@@ -142,7 +142,7 @@ def converted(context: Context, event: Event, timed: bool):
         ops += context.replace_statement(record, reading) if timed else context.remove(record)
     for call in event.differences:
         ops += context.replace(call, difference(call), start=call.func.value, end=call.args[0])
-    message = "record() raises without a GPU; on XLA time is taken on the host after a sync" if timed else "orders streams, which XLA does by itself"
+    message = "record() raises without a GPU; on {runtime} time is taken on the host after a sync" if timed else "orders streams, which {runtime} does by itself"
     for number, call in enumerate(event.made):
         removal = context.replace(call, "0.0") if event.is_tested else context.remove(call.parent)
         yield context.finding(call, message, [*removal, *(ops if number == 0 else [])], danger=Danger.LOUD)

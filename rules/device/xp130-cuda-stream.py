@@ -14,7 +14,7 @@ MAKERS = (
 SETTERS = ("torch.cuda.set_stream", "torch.accelerator.set_stream")
 ORDERS = ("wait_stream", "record_stream", "wait_event", "record_event")
 OTHER_DEVICES = re.compile(r"\btorch\.(npu|xpu|mlu|musa|hpu|sdaa|mtia)\b")
-MANUAL = "raises without a GPU, and is handed on here: XLA has no streams, remove it and what uses it"
+MANUAL = "raises without a GPU, and is handed on here: {runtime} has no streams, remove it and what uses it"
 
 
 def check(context: Context):
@@ -44,7 +44,7 @@ def whole_streams(context: Context, named: list[ast.expr], dropped: dict) -> dic
             continue
         _, holder = assigned(node)
         if holder is not None and is_handed_on(context, holder, dropped):
-            message = "goes with a stream that this file hands on: XLA has no streams"
+            message = "goes with a stream that this file hands on: {runtime} has no streams"
             return {place: (message, None) for place in dropped}
     return dropped
 
@@ -56,21 +56,21 @@ def droppable(context: Context, named: list[ast.expr]):
         if is_second(context, node):
             continue  # the place that gave the name is edited
         if context.refers(func, *SETTERS) and isinstance(node.parent, ast.Expr):
-            yield node, "chooses a stream: XLA has none", context.drop(node)
+            yield node, "chooses a stream: {runtime} has none", context.drop(node)
         elif context.refers(func, *BLOCKS):
             yield block(context, node)
     for call in context.calls_of_method(*ORDERS):
         if not isinstance(call.parent, ast.Expr) or is_own_method(context, call) or OTHER_DEVICES.search(context.text(call)):
             continue
         if any(not is_annotation(node) for node in named):
-            yield call, "an order between streams: XLA keeps the order of the graph", context.drop(call)
+            yield call, "an order between streams: {runtime} keeps the order of the graph", context.drop(call)
         elif call.func.attr in {"wait_stream", "record_stream"}:
-            yield call, "an order between streams, which XLA does not have: remove it when the streams go", None
+            yield call, "an order between streams, which {runtime} does not have: remove it when the streams go", None
 
 
 def block(context: Context, node: ast.expr):
     """`with torch.cuda.stream(s):` loses the block; where the block is a value, one that does nothing takes its place."""
-    message = "a block for another stream: XLA overlaps work by itself"
+    message = "a block for another stream: {runtime} overlaps work by itself"
     if not isinstance(node, ast.Call):
         holder = node.parent
         if isinstance(holder, ast.Call) and context.refers(holder.func, "functools.partial") and holder.args[0] is node:

@@ -10,7 +10,7 @@ STRING_TESTS = {"startswith", "endswith", "find", "index", "count", "lower", "up
 def check(context: Context):
     for node in context.uses("torch.cuda.get_device_name"):
         if not isinstance(node, ast.Call):
-            yield context.finding(node, "handed on as a function that raises without a GPU: pass xm.xla_device_kind")
+            yield context.finding(node, "handed on as a function that raises without a GPU: pass {device_kind}")
         elif is_decided_upon(context, node):
             yield context.finding(node, "chooses by the name of an NVIDIA device: decide what a TPU is to do here")
         else:
@@ -22,7 +22,7 @@ def check(context: Context):
         elif member is not None and member.attr == "total_memory":
             yield context.finding(node, "raises without a GPU", context.replace(member, "{memory_limit}"))
         else:
-            yield context.finding(node, "raises without a GPU: take what is needed from xm.xla_device_kind() and xm.get_memory_info()")
+            yield context.finding(node, "raises without a GPU: take what is needed from {device_reading}")
 
 
 def is_decided_upon(context: Context, node: ast.expr) -> bool:

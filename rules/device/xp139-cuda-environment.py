@@ -57,8 +57,8 @@ def set_finding(context: Context, node: ast.Constant, statement: ast.stmt):
         ops = [*context.replace(node, quote + "{host_only}" + quote), *context.replace(statement.value, quote + "{host_only_value}" + quote)]
         return context.finding(statement, "hides the GPUs, but not the TPU", ops, grade=Grade.REQUIRED, danger=Danger.SILENT)
     if is_read(context, name):
-        return context.finding(statement, f"sets {name}, which XLA does not read but this program does")
-    return context.finding(statement, f"nothing in XLA reads {name}", context.remove(statement))
+        return context.finding(statement, f"sets {name}, which a TPU does not read but this program does")
+    return context.finding(statement, f"nothing on a TPU reads {name}", context.remove(statement))
 
 
 def hides_devices(value: ast.expr) -> bool:

@@ -6,7 +6,7 @@ import re
 from xlaport.ruleset.api import Context, syntax
 
 TOOL = re.compile(r"^\s*(?:sudo\s+)?(?:\S*/)?(nvidia-smi|nvcc|nsys|gpustat|nvidia-settings)\b")
-WATCH = "use tpu-info, xm.get_memory_info() or torch_xla.device_count()"
+WATCH = "use {watching}"
 INSTEAD = {"nvcc": "build no CUDA sources", "nsys": "profile with xp.start_trace(folder)"}
 RUNNERS = ("subprocess.", "os.system", "os.popen", "os.execv", "shutil.which", "distutils.spawn.find_executable", "sh.", "asyncio.create_subprocess")
 NAMED = re.compile(r"popen|check_output|check_call|\brun\b|system|shell|which|exec", re.IGNORECASE)

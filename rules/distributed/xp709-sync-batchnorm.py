@@ -10,7 +10,7 @@ CONVERT = ("torch.nn.SyncBatchNorm.convert_sync_batchnorm", "apex.parallel.conve
 def check(context: Context):
     for call in context.calls(*CONVERT):
         if not syntax.is_dead(call) and call.args:
-            yield context.finding(call, "SyncBatchNorm refuses XLA tensors: plain BatchNorm, statistics of each replica's own batch", plain(context, call))
+            yield context.finding(call, "SyncBatchNorm refuses {runtime} tensors: plain BatchNorm, statistics of each replica's own batch", plain(context, call))
 
 
 def plain(context: Context, call: ast.Call):

@@ -6,6 +6,8 @@ from xlaport.ruleset.api import Context, Danger, Mode, Severity, syntax
 from xlaport.ruleset.sharding import placing
 from xlaport.ruleset.sharding.settings import FSDP1, FSDP2, PARALLELIZE, PRECISIONS, Wrapper, read
 
+CLASS_METHODS = ("state_dict_type", "set_state_dict_type", "optim_state_dict", "full_optim_state_dict", "optim_state_dict_to_load", "shard_full_optim_state_dict")
+
 
 def check(context: Context):
     if context.mode is not Mode.SPMD:
@@ -30,6 +32,33 @@ def check(context: Context):
         for call in context.calls(PARALLELIZE):
             if isinstance(call.parent, ast.Expr) and not syntax.is_dead(call):
                 yield context.finding(call, "layers are cut by the rules of fsdp.wrap", removed_with_loop(context, call.parent))
+
+
+def check_torchtpu(context: Context):
+    """`fully_shard` stays as it is. The wrapper is FSDP1: left, with its settings in the words of FSDP2."""
+    for call in context.calls(FSDP1):
+        if not syntax.is_dead(call):
+            yield context.finding(call, fully_sharded(call))
+    for call in context.calls(*(f"{FSDP1}.{name}" for name in CLASS_METHODS)):
+        if not syntax.is_dead(call):
+            yield context.finding(call, "goes with FullyShardedDataParallel: fully_shard has get_model_state_dict of torch.distributed.checkpoint.state_dict")
+
+
+def fully_sharded(call: ast.Call) -> str:
+    given = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
+    parts = []
+    if "auto_wrap_policy" in given:
+        parts.append("first each module its policy wraps")
+    if "mixed_precision" in given:
+        parts.append("mp_policy=MixedPrecisionPolicy(...) for its mixed_precision")
+    strategy = ast.unparse(given["sharding_strategy"]).rpartition(".")[2] if "sharding_strategy" in given else "FULL_SHARD"
+    if strategy in {"SHARD_GRAD_OP", "_HYBRID_SHARD_ZERO2"}:
+        parts.append("reshard_after_forward=False")
+    if strategy.lstrip("_").startswith("HYBRID"):
+        parts.append("a mesh of two dimensions")
+    if strategy == "NO_SHARD":
+        return "FSDP1 is not established for TorchTPU, and shards nothing here: DistributedDataParallel"
+    return "FSDP1 is not established for TorchTPU: fully_shard(model) of torch.distributed.fsdp" + "".join(f", {part}" for part in parts)
 
 
 def plan_of(wrapper: Wrapper, by_library: bool = False) -> str:

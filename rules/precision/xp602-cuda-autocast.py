@@ -16,7 +16,7 @@ PARAMETERS = {
 HALF = ("torch.float16", "torch.half")
 XLA = '"{device_type}"'
 MAKER = f"functools.partial(torch.autocast, {XLA}, dtype=torch.bfloat16)"
-MESSAGE = "this autocast does nothing to XLA tensors"
+MESSAGE = "this autocast does nothing to {runtime} tensors"
 
 
 def check(context: Context):

@@ -41,7 +41,7 @@ def for_autocast(context: Context, node: ast.expr, table: ast.AST | None):
         message = "an option may choose float16 here: run with bfloat16, whose range needs no scaler"
         yield context.finding(node, message, severity=Severity.NOTE, danger=Danger.SILENT, is_idiom=False)
         return
-    message = "float16 autocast needs gradient scaling, which is off on XLA"
+    message = "float16 autocast needs gradient scaling, which is off on {runtime}"
     ops = context.replace(whole_choice(context, node), "torch.bfloat16")
     yield context.finding(node, message, ops, grade=Grade.REQUIRED, danger=Danger.SILENT)
 

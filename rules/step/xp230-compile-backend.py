@@ -12,7 +12,6 @@ WITHOUT_MEANING = ("mode", "options")
 """Arguments of Inductor."""
 
 OPTIONS = frozenset({"mode", "options", "fullgraph", "dynamic", "backend", "disable"})
-BACKEND = '"openxla"'
 
 
 def check(context: Context):
@@ -27,7 +26,7 @@ def check(context: Context):
             yield context.finding(node, ops=in_place_of_name(context, node))
     for call in context.calls(*OLD):
         if not syntax.is_dead(call) and call.args and constant(call.args[0]) in FOR_GPU[1:]:
-            yield context.finding(call, ops=context.replace(call.args[0], BACKEND))
+            yield context.finding(call, ops=context.replace(call.args[0], written(context)))
     for call in context.calls_of_method("compile"):
         if is_module(context, call):
             yield from in_call(context, call)
@@ -37,21 +36,25 @@ def in_call(context: Context, call: ast.Call):
     given = {keyword.arg: keyword.value for keyword in call.keywords}
     backend = given.get("backend")
     is_other = isinstance(backend, ast.Constant) and backend.value not in FOR_GPU
-    if constant(given.get("disable")) is True or is_other and backend.value != "openxla":
+    if constant(given.get("disable")) is True or is_other and backend.value != context.target.compile_backend:
         return
     extra = [name for name in WITHOUT_MEANING if name in given]
     if is_other and not extra:
         return
     if None in given and backend is None:
-        yield context.finding(call, 'the options come from elsewhere: let them say backend="openxla"')
+        yield context.finding(call, f"the options come from elsewhere: let them say backend={written(context)}")
         return
-    yield context.finding(call, ops=context.edit_call(call, remove=extra, backend=BACKEND))
+    yield context.finding(call, ops=context.edit_call(call, remove=extra, backend=written(context)))
 
 
 def in_place_of_name(context: Context, node: ast.expr):
     if node in getattr(node.parent, "decorator_list", ()):
-        return context.replace(node, f"torch.compile(backend={BACKEND})")
-    return context.replace(node, f"functools.partial(torch.compile, backend={BACKEND})")
+        return context.replace(node, f"torch.compile(backend={written(context)})")
+    return context.replace(node, f"functools.partial(torch.compile, backend={written(context)})")
+
+
+def written(context: Context) -> str:
+    return f'"{context.target.compile_backend}"'
 
 
 def is_module(context: Context, call: ast.Call) -> bool:
@@ -75,15 +78,12 @@ def check_torchtpu(context: Context):
             yield from stripped(context, call)
 
 
-RAISING = ("inductor", "cudagraphs", "tensorrt", "torch_tensorrt", "onnxrt", "nvfuser", "aot_ts_nvfuser", "openxla")
-
-
 def stripped(context: Context, call: ast.Call):
     given = {keyword.arg: keyword.value for keyword in call.keywords}
     if constant(given.get("disable")) is True:
         return
     backend, names = constant(given.get("backend")), []
-    if backend in RAISING:
+    if backend in context.target.compile_raises:
         names.append("backend")
     elif "backend" in given and isinstance(backend, str) and backend != "tpu":
         return  # `eager` and `aot_eager` compile nothing

@@ -29,13 +29,33 @@ MANUAL = {
 }
 
 
+COMPILER = "inductor raises for tensors of a TPU"
+REMOVED_TORCHTPU = {
+    **{name: why for name, why in REMOVED.items() if name != "torch_compile"},
+    **dict.fromkeys(("torch_compile_backend", "torch_compile_mode"), COMPILER),
+    "ddp_backend": "a backend for GPUs; a TPU's is chosen by the device",
+    "torch_empty_cache_steps": "empties a cache a TPU does not have",
+}
+OWN_LOOP = "is not established for TorchTPU: fully_shard, in a loop of your own"
+MANUAL_TORCHTPU = {"deepspeed": f"DeepSpeed {OWN_LOOP}", "fsdp": f"the Trainer's FSDP {OWN_LOOP}", "use_vllm": "vLLM's GPU engine does not run on a TPU: vllm-torchtpu does"}
+
+
 def check(context: Context):
+    yield from found_in(context, REMOVED, MANUAL)
+
+
+def check_torchtpu(context: Context):
+    """torch.compile and checkpoints of activations work there as they are."""
+    yield from found_in(context, REMOVED_TORCHTPU, MANUAL_TORCHTPU)
+
+
+def found_in(context: Context, removed: dict[str, str], manual: dict[str, str]):
     for call in context.facts.of(ast.Call):
         if any(CLASSES.match(name) for name in context.names.qualified(call.func)) and not syntax.is_dead(call):
-            yield from argument_findings(context, call)
+            yield from argument_findings(context, call, removed, manual)
 
 
-def argument_findings(context: Context, call: ast.Call):
+def argument_findings(context: Context, call: ast.Call, removed: dict[str, str], manual: dict[str, str]):
     given = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
     for name, value in given.items():
         known = constant(value)
@@ -44,9 +64,9 @@ def argument_findings(context: Context, call: ast.Call):
         if name in BFLOAT and known is True:
             added = {} if BFLOAT[name] in given else {BFLOAT[name]: "True"}
             yield context.finding(value, "float16 is not a type of a TPU", context.edit_call(call, remove=(name,), **added))
-        elif name in REMOVED and isinstance(value, ast.Constant) and known != "gloo":
-            yield context.finding(value, REMOVED[name], context.edit_call(call, remove=(name,)))
+        elif name in removed and isinstance(value, ast.Constant) and known != "gloo":
+            yield context.finding(value, removed[name], context.edit_call(call, remove=(name,)))
         elif name == "optim" and isinstance(known, str) and OPTIMIZERS.search(known):
             yield context.finding(value, "an optimizer made of CUDA kernels", context.edit_call(call, optim='"adamw_torch"'))
-        elif name in MANUAL and not (name == "fsdp" and (known == "" or "xla" in context.text(call))):
-            yield context.finding(value, MANUAL[name])
+        elif name in manual and not (name == "fsdp" and (known == "" or "xla" in context.text(call))):
+            yield context.finding(value, manual[name])

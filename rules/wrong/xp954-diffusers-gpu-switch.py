@@ -17,7 +17,7 @@ def check(context: Context):
         yield context.finding(call, "needs xformers and a GPU; F.scaled_dot_product_attention is used without it", ops)
     for call in context.calls_of_method(*OFFLOAD):
         if not is_of_project(context, call.func.attr):
-            yield context.finding(call, "moves modules to a GPU and back: put the pipeline on the device with .to(xm.xla_device())")
+            yield context.finding(call, "moves modules to a GPU and back: put the pipeline on the device with .to({place})")
 
 
 def is_of_project(context: Context, method: str) -> bool:

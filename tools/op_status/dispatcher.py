@@ -15,6 +15,8 @@ from enum import Enum
 import torch
 import torch_xla
 
+_OUT_SUFFIXES = ("out", "_out", "grad_input")
+
 
 class Resolution(str, Enum):
     NATIVE = "native"
@@ -82,3 +84,12 @@ def resolve_all() -> dict[str, Resolution]:
     conditional = conditional_operators()
     resolved = {name: resolve(name, conditional) for name in aten_names()}
     return {name: kind for name, kind in resolved.items() if kind is not None}
+
+
+def lists(resolved: dict[str, Resolution]) -> dict[str, list[str]]:
+    """Overloads by resolution; the `out=` forms, which follow their functional form, are left out."""
+    found: dict[str, list[str]] = {kind.value: [] for kind in Resolution}
+    for name, kind in resolved.items():
+        if not name.partition(".")[2].endswith(_OUT_SUFFIXES):
+            found[kind.value].append(name)
+    return found

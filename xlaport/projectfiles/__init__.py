@@ -9,14 +9,14 @@ from pathlib import Path
 from types import MappingProxyType
 
 from xlaport import notebook
-from xlaport.engine import RESTLESS, FileChange, Selection, guarded, moved_to_original
+from xlaport.engine import CRASH_CODE, RESTLESS, FileChange, Selection, guarded, moved_to_original
 from xlaport.findings import Finding
 from xlaport.projectfiles import (
     conda, dockerfile, json_values, notebook_commands, pyproject, requirements, settings_keys, setup_cfg, setup_py, shell, toml_values, yaml_values,
 )
 from xlaport.projectfiles.belonging import of_other_frameworks
 from xlaport.projectfiles.malformed import Malformed
-from xlaport.projectfiles.view import View, overlap, spliced
+from xlaport.projectfiles.view import View, overlap, pages, spliced
 from xlaport.source import NOTEBOOK, SourceFile, lines_of
 from xlaport.suppress import COMMENT, Suppressions
 
@@ -28,7 +28,7 @@ MAX_SETTINGS = 200_000
 
 WORTH_READING = re.compile(
     r"torch|cuda|nvidia|nccl|gpu|fp16|float16|precision|apex|flash|xformers|bitsandbytes|deepspeed|triton|pynvml|cupy|half"
-    r"|distributed_type|zero_optimization|SBATCH",
+    r"|distributed_type|zero_optimization|SBATCH|TPU_",
     re.IGNORECASE,
 )
 
@@ -162,7 +162,8 @@ def findings_in(source: SourceFile, selection: Selection, started: Mapping[str, 
         found = list(guarded(checker(view), source.name, checker.__module__, passed=(Malformed,)))
     except Malformed as error:
         found = [view.finding("XP879", 0, 0, f"not looked at, {error}")]
-    kept = (f for f in found if not silenced.silence(f.code, f.location.line, f.location.end_line))
+    spoken = pages(selection.settings.target)
+    kept = (f for f in found if (f.code in spoken or f.code == CRASH_CODE) and not silenced.silence(f.code, f.location.line, f.location.end_line))
     return sorted(dict.fromkeys(kept), key=lambda finding: finding.sort_key)
 
 

@@ -45,7 +45,7 @@ def check(view: View, scalars: list[Scalar]) -> Iterator[Finding]:
     items = tuple(item for s in pip if (item := pip_item(view, s)))
     if torch:
         yield to_pip(view, conda, pip, torch, items)
-    yield from listed.findings(view, Listing(items), has_torch_xla=bool(torch))
+    yield from listed.findings(view, Listing(items), is_elsewhere=bool(torch))
     if torch or any(item.name == "torch" for item in items):
         yield from old_python(view, packages)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from xlaport.findings import Danger, Finding
 from xlaport.projectfiles import shell
+from xlaport.projectfiles.packages import written_name
 from xlaport.projectfiles.shell_words import commands
 from xlaport.projectfiles.view import View
 
@@ -37,12 +38,14 @@ def check(view: View) -> Iterator[Finding]:
 def image_findings(view: View, start: int, end: int) -> Iterator[Finding]:
     found = CUDA_IMAGE.search(view.text, start, end)
     if found:
-        message = f"{found[0]} brings CUDA and its own torch: start from an image with Python 3.10 or newer, and install torch and torch_xla with pip"
+        message = f"{found[0]} brings CUDA and its own torch: start from an image with Python {view.target.python} or newer, and install torch and {written_name(view.target)} with pip"
         yield view.finding("XP859", found.start(), found.end(), message)
 
 
 def variable_findings(view: View, start: int, end: int) -> Iterator[Finding]:
     found = VARIABLE.match(view.text, start, end)
+    if found and found["name"] in view.target.renamed_variables:
+        yield shell.renamed_variable(view, found["name"], start)
     if not found or not (found["name"] == shell.VISIBLE or shell.VARIABLE.match(found["name"])):
         return
     name = found["name"]

@@ -9,7 +9,7 @@ from xlaport.findings import Finding
 from xlaport.projectfiles import listed
 from xlaport.projectfiles.conda import CUDA_PACKAGES, TORCH
 from xlaport.projectfiles.listed import Listed, Listing
-from xlaport.projectfiles.packages import CPU_INDEX, CUDA_INDEX, ONLY_INDEX, parse
+from xlaport.projectfiles.packages import CPU_INDEX, CUDA_INDEX, ONLY_INDEX, parse, written_name
 from xlaport.projectfiles.requirements import from_source, tail
 from xlaport.projectfiles.shell_words import Command, Word
 from xlaport.projectfiles.view import Edit, View
@@ -49,7 +49,7 @@ def pip_findings(view: View, head: tuple[Word, ...], arguments: tuple[Word, ...]
                 yield view.finding("XP852", word.start, last.end, message, [Edit(previous.end, last.end)])
             elif option["name"] in ONLY_INDEX and CPU_INDEX.search(url):
                 edit = Edit(word.start, word.start + len(option["name"]), "--extra-index-url")
-                yield view.finding("XP852", word.start, last.end, f"{tail(url)} has no torch_xla: it becomes an extra index", [edit])
+                yield view.finding("XP852", word.start, last.end, f"{tail(url)} has no {written_name(view.target)}: it becomes an extra index", [edit])
             elif option["name"] in ONLY_INDEX and "$" in url:
                 other_index = url
         elif not word.text.startswith("-") and not takes_next:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from xlaport.findings import Danger, Finding
 from xlaport.projectfiles.packages import (
-    OTHER_FRAMEWORKS, Package, Requirement, is_newer, is_older, known, normalized, own_package, parse, pins, stays_in,
+    OTHER_FRAMEWORKS, Package, Requirement, is_newer, is_older, known, normalized, own_package, packages_of_others, parse, pins, stays_in,
+    written_name,
 )
 from xlaport.projectfiles.view import Edit, View
 
@@ -50,25 +51,28 @@ class Listing:
 
     only_constrains: bool = False
     other_index: str = ""
-    """An index that takes the place of the package index and may not have torch_xla."""
+    """An index that takes the place of the package index and may not have the target's package."""
 
     locked: str = ""
     """Why nothing may be edited: the file is generated, or its packages are pinned by hash."""
 
 
-def findings(view: View, listing: Listing, has_torch_xla: bool = False) -> Iterator[Finding]:
-    """Findings for one list. `has_torch_xla`: it is listed elsewhere for the same installation."""
+def findings(view: View, listing: Listing, is_elsewhere: bool = False) -> Iterator[Finding]:
+    """Findings for one list. `is_elsewhere`: the target's package is listed elsewhere for the same installation."""
     wanted = pins(view.target)
     family = [item for item in listing.items if item.name in wanted]
-    if not family and any(OTHER_FRAMEWORKS.match(item.name) for item in listing.items):
+    foreign = [item for item in listing.items if item.name in packages_of_others(view.target)]
+    if not family and not foreign and any(OTHER_FRAMEWORKS.match(item.name) for item in listing.items):
         return
     if listing.locked:
         yield from locked(view, listing, family)
         return
     for item in family:
         yield from version_findings(view, item, wanted[item.name])
-    if not has_torch_xla and not listing.only_constrains:
-        yield from missing_torch_xla(view, listing, family)
+    if not is_elsewhere and not listing.only_constrains:
+        yield from missing_package(view, listing, family + foreign)
+    for item in foreign:
+        yield view.finding("XP865", item.start, item.end, f"{requirement_name(view, item)} is left out: {written_name(view.target)} takes its place, and needs another torch", item.remove)
     for item in listing.items:
         package = known(item.name)
         if package and not never_on_linux(item):
@@ -123,12 +127,12 @@ def requirement_name(view: View, item: Listed) -> str:
     return written[0] if written and normalized(written[0]) == item.name else item.name
 
 
-def missing_torch_xla(view: View, listing: Listing, family: list[Listed]) -> Iterator[Finding]:
+def missing_package(view: View, listing: Listing, family: list[Listed]) -> Iterator[Finding]:
     listed = {item.name for item in family}
     if not family or view.target.package in listed:
         return
     if "torch" not in listed and (listing.includes_others or listing.optional):
-        return  # torch, and torch_xla with it, stand in the other list
+        return  # torch, and the target's package with it, stand in the other list
     if any(item.name == "torch" and is_fixed(item) for item in family):
         return  # half a change: a finding at torch says what is needed
     anchor = min(family, key=lambda item: (item.name != "torch", never_on_linux(item), bool(item.requirement.marker)))
@@ -139,7 +143,7 @@ def missing_torch_xla(view: View, listing: Listing, family: list[Listed]) -> Ite
         message = f"{needed} is needed as well, and {listing.other_index} does not have it: install it from the package index"
         yield view.finding("XP851", anchor.start, anchor.end, message)
         return
-    message = f"{needed} is added: the migrated program {'imports' if view.target.registers else 'runs on'} it"
+    message = f"{needed} is added: the migrated program {'imports' if view.target.package.replace('-', '_') in view.target.imports else 'runs on'} it"
     yield view.finding("XP851", anchor.start, anchor.end, message, anchor.add(needed + marker_of(anchor)))
 
 
@@ -154,7 +158,7 @@ def is_removable(item: Listed) -> bool:
 
 def package_finding(view: View, listing: Listing, item: Listed, package: Package) -> Finding:
     if not package.removable:
-        message = f"{item.name} {package.advice}"
+        message = f"{item.name} {view.target.expand(package.advice)}"
         return view.finding("XP854", item.start, item.end, message, danger=Danger.NONE if listing.optional else None)
     if listing.optional:
         message = f"{item.name} ({package.advice}): do not install {listing.optional!r} on a TPU machine"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from xlaport.targets import PROFILES
 from xlaport.targets.base import Target
 
 REQUIREMENT = re.compile(
@@ -131,6 +132,16 @@ def own_package(target: Target) -> str:
     return next(text for text in target.requirements if parse(text).name == target.package)
 
 
+def written_name(target: Target) -> str:
+    """The target's package as its requirement spells it: `torch_xla`, `torch-tpu`."""
+    return re.match(r"[\w-]+", own_package(target))[0]
+
+
+def packages_of_others(target: Target) -> frozenset[str]:
+    """Packages of other targets, which cannot be installed beside its own."""
+    return frozenset(other.package for other in PROFILES.values()) - {target.package}
+
+
 # -- packages
 
 
@@ -163,16 +174,16 @@ FAMILIES = (
     family(r"tensorrt(?:-[\w-]+)?$|torch-tensorrt$|torch2trt$|nvidia-tensorrt$|onnx-tensorrt$", "inference on NVIDIA GPUs only", removable=True),
     family(r"pycuda$|cuda-(?:python|bindings|core)$|numba-cuda$|scikit-cuda$", "CUDA from Python; use NumPy on the host", removable=True),
     family(r"nvidia-dali(?:-\w+)*$", "decodes on a GPU; use a DataLoader on the host", removable=True),
-    family(r"bitsandbytes$", "has no XLA kernels; use AdamW, and bfloat16 where it quantised weights"),
-    family(r"deepspeed$|deepspeed-\w+$", "has no XLA form; use SPMD with SpmdFullyShardedDataParallel for ZeRO"),
-    family(r"pynvml$|nvidia-ml-py3?$|py3nvml$|gpustat$|gputil$", "asks the NVIDIA driver; use xm.get_memory_info and tpu-info"),
+    family(r"bitsandbytes$", "has no {runtime} kernels; use AdamW, and bfloat16 where it quantised weights"),
+    family(r"deepspeed$|deepspeed-\w+$", "has no {runtime} form; use {sharded_model} for ZeRO"),
+    family(r"pynvml$|nvidia-ml-py3?$|py3nvml$|gpustat$|gputil$", "asks the NVIDIA driver; use {memory_tools}"),
     family(
         r"mamba-ssm$|causal-conv1d$|flash-linear-attention$|fla-core$|liger-kernel$|natten$|unsloth$",
         "runs on kernels written for GPUs; use a version in torch operations",
     ),
     family(
         r"torch-(?:scatter|sparse|cluster|spline-conv)$|pyg-lib$",
-        "is compiled for one torch version and has no XLA kernels; use the scatter operations of torch",
+        "is compiled for one torch version and has no {runtime} kernels; use the scatter operations of torch",
     ),
     family(r"dgl-cu\d+$|dgl-cuda[\d.]*$", "is a CUDA build; install dgl, which runs on the host"),
     family(
@@ -181,9 +192,9 @@ FAMILIES = (
     ),
     family(r"onnxruntime-gpu$", "is a CUDA build; install onnxruntime"),
     family(r"faiss-gpu(?:-cu\d+)?$", "is a CUDA build; install faiss-cpu"),
-    family(r"torchtext$", "ended with 0.18, compiled for torch 2.3, and cannot be loaded with torch 2.9; tokenize without it"),
-    family(r"fairscale$|megatron-core$|megatron-lm$", "shards with NCCL; use SPMD with SpmdFullyShardedDataParallel"),
-    family(r"horovod$", "reduces with NCCL; use xm.optimizer_step"),
+    family(r"torchtext$", "ended with 0.18, compiled for torch 2.3, and cannot be loaded with later ones; tokenize without it"),
+    family(r"fairscale$|megatron-core$|megatron-lm$", "shards with NCCL; use {sharded_model}"),
+    family(r"horovod$", "reduces with NCCL; use {reduction}"),
 )
 
 OTHER_FRAMEWORKS = re.compile(r"(?:tensorflow|tf-nightly|jax|jaxlib|mxnet|paddlepaddle|nvidia-tensorflow|horovod|keras)(?:-\w+)*$")

@@ -35,7 +35,7 @@ def check(view: View) -> Iterator[Finding]:
     for path, group in arrays.items():
         items = tuple(item for value in group if (item := in_array(view, value)))
         optional = path[-1] if path[:-1] in GROUPS else ""
-        yield from listed.findings(view, Listing(items, optional), has_torch_xla=path not in MAIN and (has_main or path in ALWAYS))
+        yield from listed.findings(view, Listing(items, optional), is_elsewhere=path not in MAIN and (has_main or path in ALWAYS))
         lists_torch = lists_torch or any(item.name == "torch" for item in items)
     for (path, optional), group in tables.items():
         items = tuple(item for statement in group if (item := in_table(view, path, statement)))

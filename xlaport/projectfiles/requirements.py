@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from xlaport.findings import Finding
 from xlaport.projectfiles import listed
 from xlaport.projectfiles.listed import Listed, Listing
-from xlaport.projectfiles.packages import CPU_INDEX, CUDA_INDEX, CUDA_WHEELS_ELSEWHERE, ONLY_INDEX, Requirement, clause_like, normalized, parse
+from xlaport.projectfiles.packages import CPU_INDEX, CUDA_INDEX, CUDA_WHEELS_ELSEWHERE, ONLY_INDEX, Requirement, clause_like, normalized, parse, written_name
 from xlaport.projectfiles.view import Edit, View
 
 COMMENT = re.compile(r"(?:^|(?<=\s))#[^\n]*$")
@@ -39,14 +39,14 @@ def check(view: View) -> Iterator[Finding]:
     yield from findings_in_lines(view, lines(view.text), constrains)
 
 
-def findings_in_lines(view: View, found: list[Line], constrains: bool = False, optional: str = "", has_torch_xla: bool = False) -> Iterator[Finding]:
+def findings_in_lines(view: View, found: list[Line], constrains: bool = False, optional: str = "", is_elsewhere: bool = False) -> Iterator[Finding]:
     """Findings for lines that are installed together."""
     for line in found:
         yield from index_findings(view, line)
     items = tuple(item for line in found if (item := listed_in(view, line)))
     includes = any(re.match(r"-r\b|--requirement\b", line.text) for line in found)
     listing = Listing(items, optional, includes, constrains, locked=locked(view.text))
-    yield from listed.findings(view, listing, has_torch_xla)
+    yield from listed.findings(view, listing, is_elsewhere)
 
 
 def locked(text: str) -> str:
@@ -90,7 +90,7 @@ def index_findings(view: View, line: Line) -> Iterator[Finding]:
             yield view.finding("XP852", start, end, f"the option goes: {tail(url)} holds CUDA builds of torch", [edit])
         elif option["name"] in ONLY_INDEX and CPU_INDEX.search(url):
             edit = Edit(start, start + len(option["name"]), "--extra-index-url")
-            yield view.finding("XP852", start, end, f"{tail(url)} has no torch_xla: it becomes an extra index", [edit])
+            yield view.finding("XP852", start, end, f"{tail(url)} has no {written_name(view.target)}: it becomes an extra index", [edit])
         elif CUDA_WHEELS_ELSEWHERE.search(url):
             yield view.finding("XP852", start, end, f"{tail(url)} holds CUDA builds: take packages that run on the host from the package index")
 

@@ -101,7 +101,7 @@ def scalar_findings(view: View, setting: Setting, in_trainer: bool) -> Iterator[
     elif DEVICE.match(key) and value == "gpu" or key == "device" and is_plain(value) or is_count(key, value):
         yield gpu_setting(view, setting)
     elif in_trainer and key == "precision" and value.endswith("-mixed"):
-        message = f"{written(setting)}: Lightning has no mixed precision on XLA, set bf16-true or 32-true"
+        message = f"{written(setting)}: Lightning has no mixed precision on TPUs, set bf16-true or 32-true"
         yield view.finding("XP874", setting.start, setting.end, message)
     elif is_half(setting, key, value):
         message = f"{written(setting)}: a TPU computes in bfloat16, without loss scaling; set what the program has for bf16"

@@ -76,6 +76,7 @@ def variable_findings(view: View, command: Command) -> Iterator[Finding]:
             yield variable(view, word, None if picks_apart else [Edit(word.start, following.start)])
         elif is_cuda_variable(word):
             yield variable(view, word, removed_setting(view, command, word))
+    yield from renamed_variables(view, command)
     if not call:
         return
     if call[0].text in {"export", "env", "declare"}:
@@ -88,6 +89,20 @@ def variable_findings(view: View, command: Command) -> Iterator[Finding]:
             if previous.text in {"-x", "-e", "--env"} and word.text.split("=")[0] == VISIBLE:
                 message = f"{VISIBLE} has no effect on a TPU: take the option out, or limit the chips with TPU_VISIBLE_CHIPS"
                 yield view.finding("XP860", previous.start, word.end, message)
+
+
+def renamed_variables(view: View, command: Command) -> Iterator[Finding]:
+    """Settings of variables that an earlier release of the target read."""
+    for word in command.words:
+        found = ASSIGNMENT.match(word.text)
+        if found and found["name"] in view.target.renamed_variables:
+            yield renamed_variable(view, found["name"], word.start)
+
+
+def renamed_variable(view: View, name: str, start: int) -> Finding:
+    """The finding for `name`, which stands at `start`."""
+    new, end = view.target.renamed_variables[name], start + len(name)
+    return view.finding("XP172", start, end, f"{name} is read by nothing: {new} is", [Edit(start, end, new)], danger=Danger.SILENT)
 
 
 def is_cuda_variable(word: Word) -> bool:
@@ -178,9 +193,9 @@ def torch_launcher(view: View, command: Command, launcher: str) -> str:
     text = view.text[command.words[0].start : command.words[-1].end]
     count = PROCESSES.search(text)
     number = f" {count['count'].strip(chr(34))}" if count else ""
-    if not view.target.registers:
-        return f"{launcher} starts{number} processes here: start one a chip, with the environment that torch.tpu.distributed.set_tpu_launch_env sets made before it"
-    message = f"{launcher} starts{number} processes here: start one a chip, or start the script plainly where it was migrated to torch_xla.launch"
+    if view.target.distributed == "keep":
+        return f"{launcher} starts{number} processes here: start one a chip, with the environment that {view.target.launcher} sets made before it"
+    message = f"{launcher} starts{number} processes here: start one a chip, or start the script plainly where it was migrated to {view.target.launcher}"
     return message + ("; torchrun takes its place and passes no --local-rank" if launcher.endswith(".launch") else "")
 
 
@@ -191,7 +206,7 @@ def driver_findings(view: View, command: Command) -> Iterator[Finding]:
         for found in NVIDIA_SMI.finditer(word.text):
             start = word.start + found.start()
             alone = len(command.words) == 1 and word.text == found[0] and command.first and command.last
-            message = "nvidia-smi asks the NVIDIA driver: tpu-info, which torch_xla[tpu] brings, "
+            message = view.target.expand("nvidia-smi asks the NVIDIA driver: {chip_tool} ")
             message += "takes its place" if alone else "lists the chips of a TPU machine"
             edits = [Edit(start, start + len(found[0]), "tpu-info")] if alone else None
             yield view.finding("XP863", start, start + len(found[0]), message, edits)

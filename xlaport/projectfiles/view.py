@@ -23,9 +23,15 @@ class Edit:
     text: str = ""
 
 
+@lru_cache(maxsize=8)
+def pages(target: str) -> dict[str, Rule]:
+    """The rules for project files as they are on a target, by code; those that say nothing there are left out."""
+    return {rule.code: rule for rule in load.seen_on(load.builtin(), target, "cuda") if rule.match.files}
+
+
 @lru_cache(maxsize=1)
-def pages() -> dict[str, Rule]:
-    """The rules for project files, by code."""
+def everywhere() -> dict[str, Rule]:
+    """The rules for project files as their pages have them, by code."""
     return {rule.code: rule for rule in load.builtin() if rule.match.files}
 
 
@@ -84,9 +90,13 @@ class View:
         grade: Grade | None = None,
         danger: Danger | None = None,
     ) -> Finding:
-        """A finding of the page `code` at `start:end`; with `edits`, its fix."""
-        rule = pages()[code]
-        fix = None
+        """A finding of the page `code` at `start:end`; with `edits`, its fix.
+
+        What the page leaves to a person on the target is left, with the page's sentence.
+        """
+        rule, fix = pages(self.target.name).get(code) or everywhere()[code], None
+        if rule.left_with:
+            message, edits = self.target.expand(rule.left_with), None
         if edits is not None:
             operations = tuple(ReplaceText(self.span(edit.start, edit.end), edit.text) for edit in edits)
             fix = Fix(grade or (rule.grade if rule.grade is not Grade.MANUAL else Grade.REQUIRED), operations)

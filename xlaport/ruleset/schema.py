@@ -146,7 +146,9 @@ class Rule:
             return self
         if there.skip:
             return None
-        said = {name: value for name in ("summary", "severity", "danger", "grade", "advice") if (value := getattr(there, name))}
+        said = {name: value for name in ("summary", "severity", "danger", "grade") if (value := getattr(there, name))}
+        if there.advice:
+            said["advice"] = {**self.advice, **there.advice}
         for kind in ("check", "fix"):
             if name := getattr(there, kind):
                 said[kind] = function(self.path.with_suffix(".py"), name)

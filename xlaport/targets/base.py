@@ -37,6 +37,21 @@ class Target:
     torch: tuple[str, str] = ("", "")
     """The first and last minor release of torch it runs on, as `2.9`."""
 
+    launcher: str = ""
+    """What starts a program's processes, or prepares their environment."""
+
+    compile_backend: str = ""
+    """The backend `torch.compile` must be given; empty where torch finds it by the tensors."""
+
+    compile_raises: frozenset[str] = frozenset()
+    """Backends of `torch.compile` that raise for tensors of the device."""
+
+    renamed_variables: dict[str, str] = field(default_factory=dict, repr=False)
+    """Environment variables of earlier releases, which nothing reads any more -> what is read."""
+
+    falls_back: bool = True
+    """Does an operator without a kernel run on the host? Else it raises."""
+
     own: frozenset[str] = frozenset()
     """Names of torch that the target answers itself: no idiom of CUDA there."""
 

@@ -6,6 +6,9 @@ from dataclasses import replace
 
 from xlaport.targets.base import Target
 
+MEASURED = "torch 2.9.0 and torch_xla 2.9.0 on XLA:CPU, run, November 2026"
+WHEELS = "the wheels torch_xla 2.9.0 and torch 2.9.0, read, November 2026"
+
 IMPORTS = {
     "torch": "import torch",
     "torch_xla": "import torch_xla",
@@ -54,11 +57,36 @@ XM = Target(
         "memory_used": 'xm.get_memory_info()["bytes_used"] if xr.device_type() == "TPU" else 0',
         "memory_peak": 'xm.get_memory_info()["peak_bytes_used"] if xr.device_type() == "TPU" else 0',
         "memory_limit": 'xm.get_memory_info()["bytes_limit"] if xr.device_type() == "TPU" else 0',
+        "fuses": "XLA fuses",
+        "compiles": "XLA compiles",
+        "device_kind": "xm.xla_device_kind",
+        "device_reading": "xm.xla_device_kind() and xm.get_memory_info()",
+        "watching": "tpu-info, xm.get_memory_info() or torch_xla.device_count()",
+        "sharding": "SPMD",
+        "sharded_model": "SPMD with SpmdFullyShardedDataParallel",
+        "reduction": "xm.optimizer_step",
+        "memory_tools": "xm.get_memory_info and tpu-info",
+        "chip_tool": "tpu-info, which torch_xla[tpu] brings,",
     },
     imports=IMPORTS,
     torch=("2.9", "2.9"),
+    launcher="torch_xla.launch",
+    compile_backend="openxla",
     requirements=("torch==2.9.*", "torch_xla[tpu]==2.9.*"),
     companions=("torchvision==0.24.*", "torchaudio==2.9.*"),
+    stated={
+        "device_type": MEASURED,
+        "dist_backend": MEASURED,
+        "spell": MEASURED,
+        "imports": MEASURED,
+        "requirements": WHEELS,
+        "companions": WHEELS,
+        "python": WHEELS,
+        "torch": WHEELS,
+        "launcher": MEASURED,
+        "compile_backend": MEASURED,
+        "falls_back": MEASURED,
+    },
 )
 """The spelling of the project's own guides: `xm.xla_device()` carries a DeprecationWarning since 2.8."""
 
