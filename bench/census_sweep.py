@@ -218,12 +218,12 @@ def parsed_text(source: str | bytes) -> ast.Module | None:
 # -- words left in code
 
 
-def words_in_code(name: str, folder: Path) -> Iterator[Hit]:
+def words_in_code(name: str, folder: Path, words: re.Pattern[str] = WORDS) -> Iterator[Hit]:
     raw = content(folder / name)
-    if not WORDS.search(raw.decode("latin-1")):
+    if not words.search(raw.decode("latin-1")):
         return
     for token in code_tokens(raw):
-        for match in WORDS.finditer(token.string):
+        for match in words.finditer(token.string):
             line = token.start[0] + token.string.count("\n", 0, match.start())
             yield Hit(name, token.start[0], line, token.string.splitlines()[line - token.start[0]].strip()[:80])
 

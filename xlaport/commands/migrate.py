@@ -228,7 +228,7 @@ def suited(sources: dict[Path, SourceFile], target: Target) -> tuple[str, ...]:
     """A sentence on the target that suits the project's torch, where it is another one."""
     listed = (source.text for path, source in sorted(sources.items()) if path.suffix in {".txt", ".in", ".toml", ".cfg", ".yml", ".yaml"})
     said = choice.sentence(choice.pinned(listed), target, PROFILES.values())
-    return (said,) if said else ()
+    return tuple(filter(None, (target.only_reports, said)))
 
 
 # -- output

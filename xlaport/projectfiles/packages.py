@@ -139,7 +139,7 @@ def written_name(target: Target) -> str:
 
 def packages_of_others(target: Target) -> frozenset[str]:
     """Packages of other targets, which cannot be installed beside its own."""
-    return frozenset(other.package for other in PROFILES.values()) - {target.package}
+    return frozenset(other.package for other in PROFILES.values() if not other.only_reports) - {target.package}
 
 
 # -- packages

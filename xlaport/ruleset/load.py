@@ -13,6 +13,7 @@ from typing import TypeVar
 from xlaport.errors import UserError
 from xlaport.ruleset.fronts import Compiled
 from xlaport.ruleset.schema import BadRule, Rule, parts_of, rule_from
+from xlaport.targets import PROFILES
 
 FUNCTION = re.compile(r"(check|fix)(_\w+)?")
 """`check`, which finds; `fix`, which says what to do about an event; `check_torchtpu` where a target differs in structure."""
@@ -63,6 +64,8 @@ def by_code(pages: Iterable[Page]) -> tuple[Page, ...]:
 
 def seen_on(rules: Iterable[Rule], target: str, source: str) -> tuple[Rule, ...]:
     """The rules as they are on a target, for programs of CUDA and, beside it, of `source`."""
+    if target in PROFILES and PROFILES[target].only_reports:
+        rules = (rule for rule in rules if target in rule.targets)
     there = (rule.on(target, Later) for rule in rules)
     return tuple(rule for rule in there if rule is not None and rule.source in ("cuda", source))
 

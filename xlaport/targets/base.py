@@ -52,6 +52,9 @@ class Target:
     falls_back: bool = True
     """Does an operator without a kernel run on the host? Else it raises."""
 
+    only_reports: str = ""
+    """Why nothing is rewritten for it; empty where programs are. Rules that do not name such a target say nothing there."""
+
     own: frozenset[str] = frozenset()
     """Names of torch that the target answers itself: no idiom of CUDA there."""
 

@@ -21,7 +21,7 @@ def sentence(release: tuple[int, int] | None, chosen: Target, others: Iterable[T
     """One sentence on another target than the chosen one; empty where the chosen one fits, or none does better."""
     if release is None or fits(release, chosen):
         return ""
-    better = next((target for target in others if target is not chosen and fits(release, target)), None)
+    better = next((target for target in others if target is not chosen and not target.only_reports and fits(release, target)), None)
     if better is None:
         return ""
     return f"the project is pinned to torch {release[0]}.{release[1]}, which suits the target {better.name} ({between(better)}), not {chosen.name} ({between(chosen)})"
