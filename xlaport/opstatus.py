@@ -170,9 +170,6 @@ class Missing:
     sometimes: tuple[str, ...] = ()
     """Of an API some of whose calls do."""
 
-    backward: tuple[str, ...] = ()
-    """In the backward pass of some calls, whose forward pass runs."""
-
 
 @cache
 def missing(target: str, version: str) -> Mapping[str, Missing]:

@@ -5,6 +5,7 @@ import re
 
 from xlaport.analysis.checkpoints import Written
 from xlaport.analysis.values import guess_by_name, last_name, reaching
+from xlaport.ruleset import host_copies
 from xlaport.ruleset.api import Context, Kind, Mode, syntax
 
 NOT_TAKEN = ("pickle_module", "pickle_protocol", "_use_new_zipfile_serialization", "_disable_byteorder_record")
@@ -13,16 +14,6 @@ NOT_TAKEN = ("pickle_module", "pickle_protocol", "_use_new_zipfile_serialization
 SAVERS = frozenset({"torch.save", "torch_xla.core.xla_model.save"})
 SAVING = re.compile(r"save(?:(?<=\btorch\.save)\b|(?<=\bth\.save)\b|(?<=\bxm\.save)\b|(?<=\bsave)\()")
 SYNCS = ("torch_xla.sync", "torch.cuda.synchronize", "torch_xla.core.xla_model.mark_step")
-ON_HOST = "on_host"
-PRELUDE = '''
-def on_host(value):
-    """The value with its tensors on the host, in whatever lists and dictionaries: a file that can be read without a TPU."""
-    if isinstance(value, torch.Tensor):
-        return value.cpu()
-    if isinstance(value, dict):
-        return {key: on_host(part) for key, part in value.items()}
-    return type(value)(map(on_host, value)) if type(value) in (list, tuple) else value
-'''
 RANK = re.compile(r"rank|is_main|is_master|master_process|main_process|is_primary|ordinal")
 
 
@@ -53,12 +44,12 @@ def check_torchtpu(context: Context):
             continue
         if is_moved(saved) or not written.holds_tensors(saved):
             continue
-        ops = None if isinstance(saved, ast.Starred) else context.replace(saved, ON_HOST + "({saved})", saved=saved) + context.prelude(PRELUDE)
+        ops = None if isinstance(saved, ast.Starred) else context.replace(saved, host_copies.NAME + "({saved})", saved=saved) + context.prelude(host_copies.PRELUDE)
         yield context.finding(call, ops=ops)
 
 
 def is_moved(saved: ast.expr) -> bool:
-    return isinstance(saved, ast.Call) and last_name(saved.func) == ON_HOST
+    return isinstance(saved, ast.Call) and last_name(saved.func) == host_copies.NAME
 
 
 def guarded_calls(context: Context, synced: set[ast.If]):

@@ -4,6 +4,7 @@ import ast
 import re
 
 from xlaport.analysis.values import constant
+from xlaport.ruleset import host_copies
 from xlaport.ruleset.api import Context, syntax
 
 XM, XR = "torch_xla.core.xla_model.", "torch_xla.runtime."
@@ -13,11 +14,13 @@ SPEAKING = {
     **dict.fromkeys((XM + "xla_device", "torch_xla.device"), "{device}"),
     **dict.fromkeys((XM + "xla_device_kind", XM + "xla_real_devices"), "{device_name}"),
     XM + "wait_device_ops": "{sync_wait}",
+    **dict.fromkeys(("torch_xla.device_count", XR + "local_device_count", XR + "addressable_device_count"), "{device_count}"),
 }
 RANKS = {
     **dict.fromkeys((XM + "get_ordinal", XR + "global_ordinal"), ("{rank}", "0")),
     **dict.fromkeys((XM + "get_local_ordinal", XR + "local_ordinal"), ('int(os.environ["LOCAL_RANK"])', "0")),
     **dict.fromkeys((XM + "xrt_world_size", XR + "world_size"), ("{world_size}", "1")),
+    **dict.fromkeys((XR + "global_device_count", XR + "global_runtime_device_count"), ("{world_size}", "{device_count}")),
     XM + "is_master_ordinal": ("{rank} == 0", "True"),
 }
 """Name -> the form with a process group, and in a program of one process."""
@@ -27,10 +30,14 @@ SEEDS = ("torch_xla.manual_seed", XM + "set_rng_state")
 RENAMED = {
     "torch_xla.compile": "torch.compile",
     "torch_xla.backends.set_mat_mul_precision": "torch.set_float32_matmul_precision",
+    "torch_xla.debug.profiler.Trace": "torch.profiler.record_function",
     **{f"torch_xla.amp.syncfree.{name}": f"torch.optim.{name}" for name in ("Adam", "AdamW", "SGD")},
 }
 STARTS = ("torch_xla.launch", "torch_xla.distributed.xla_multiprocessing.spawn")
 SPAWN = "torch.multiprocessing.spawn({worker}{arguments}, nprocs={device_count})"
+NAME = re.compile(r"xla(:\d+)?")
+DEVICE_KEYWORDS = frozenset({"device", "device_type", "default"})
+OF_DEVICE = ("torch.device", "torch.amp.GradScaler", "torch.set_default_device", "torch.Generator", "torch.distributed.device_mesh.init_device_mesh")
 VARIABLES = re.compile(r"PJRT_\w+|XLA_USE_\w+|XLA_DOWNCAST_\w+|XRT_\w+")
 ENVIRONMENT = ("os.environ", "os.environ.setdefault")
 
@@ -84,7 +91,18 @@ def steps(context: Context, several: bool):
         if several and not context.project.program_mentions(context.module.source.path, REDUCED):
             yield context.finding(call, "reduces the gradients of all processes and steps: wrap the model in DistributedDataParallel, then this is optimizer.step()")
         else:
-            yield context.finding(call, ops=context.replace(call, "{optimizer}.step()", optimizer=call.args[0]))
+            arguments = syntax.argument(call, "optimizer_args", 2)
+            template, holes = stepped(arguments)
+            yield context.finding(call, ops=context.replace(call, template, optimizer=call.args[0], **holes))
+
+
+def stepped(arguments: ast.expr | None) -> tuple[str, dict[str, ast.expr]]:
+    """The step with what `optimizer_args` gave it: a closure, or whatever a dictionary holds."""
+    if arguments is None:
+        return "{optimizer}.step()", {}
+    if isinstance(arguments, ast.Dict) and [constant(key) for key in arguments.keys] == ["closure"]:
+        return "{optimizer}.step({closure})", {"closure": arguments.values[0]}
+    return "{optimizer}.step(**{arguments})", {"arguments": arguments}
 
 
 def together(context: Context, several: bool):
@@ -110,12 +128,10 @@ def saves(context: Context, several: bool):
         if target is None or not isinstance(call.parent, ast.Expr):
             yield context.finding(call, "saves host copies of all tensors: torch.save with tensors that were moved by .cpu()")
             continue
-        is_state = isinstance(saved, ast.Call) and isinstance(saved.func, ast.Attribute) and saved.func.attr == "state_dict"
-        held = "{name: value.cpu() for name, value in %s.items()}" % context.text(saved) if is_state else context.text(saved)
-        line = f"torch.save({held}, {context.text(target)})"
+        line = f"torch.save({host_copies.NAME}({context.text(saved)}), {context.text(target)})"
         every = any(k.arg == "master_only" and constant(k.value) is False for k in call.keywords)
         code = line if every or not several else "if torch.distributed.get_rank() == 0:\n    " + line
-        yield context.finding(call, ops=context.replace_statement(call.parent, code))
+        yield context.finding(call, ops=context.replace_statement(call.parent, code) + context.prelude(host_copies.PRELUDE))
 
 
 def started(context: Context):
@@ -134,27 +150,46 @@ def started(context: Context):
 
 def texts(context: Context):
     """`"xla"` as a device or a backend, and variables that torch_xla reads."""
-    for call in context.calls("torch.device"):
-        if call.args and constant(call.args[0]) in ("xla", "xla:0") and not syntax.is_dead(call):
-            yield context.finding(call, ops=context.replace(call, "{device}"))
     for call in context.calls("torch.autocast", "torch.amp.autocast"):
-        if call.args and constant(call.args[0]) == "xla" and not syntax.is_dead(call):
-            missing = {} if any(k.arg == "dtype" for k in call.keywords) or len(call.args) > 1 else {"dtype": "torch.bfloat16"}
-            yield context.finding(call, ops=context.replace(call.args[0], '"{device_type}"') + (context.edit_call(call, **missing) if missing else []))
-    for call in context.calls("torch.amp.GradScaler"):
-        if call.args and constant(call.args[0]) == "xla" and not syntax.is_dead(call):
-            yield context.finding(call, ops=context.replace(call.args[0], '"{device_type}"'))
-    for node in context.facts.of(ast.Compare):
-        for side in (node.left, *node.comparators):
-            if constant(side) == "xla" and not syntax.is_dead(node):
-                yield context.finding(side, ops=context.replace(side, '"{device_type}"'))
+        if call.args and is_xla(call.args[0]) and not syntax.is_dead(call):
+            has_type = any(k.arg == "dtype" for k in call.keywords) or len(call.args) > 1
+            ops = context.replace(call.args[0], '"{device_type}"')
+            yield context.finding(call, ops=ops if has_type else ops + context.edit_call(call, dtype=context.target.autocast_dtype))
+    for call in context.calls("torch_xla.utils.checkpoint.checkpoint"):
+        if not syntax.is_dead(call):
+            ops = context.replace(call.func, "torch.utils.checkpoint.checkpoint") + context.edit_call(call, use_reentrant="False")
+            yield context.finding(call, ops=ops + context.prelude("import torch.utils.checkpoint\n"))
     for call in context.calls("torch.distributed.init_process_group"):
-        if call.args and constant(call.args[0]) == "xla" and not syntax.is_dead(call):
-            ops = context.replace(call.args[0], '"{dist_backend}"')
+        backend = syntax.argument(call, "backend", 0)
+        if is_xla(backend) and not syntax.is_dead(call):
+            ops = context.replace(backend, '"{dist_backend}"')
             yield context.finding(call, ops=ops + context.edit_call(call, remove=[k.arg for k in call.keywords if constant(k.value) == "xla://"]))
     for node in context.facts.of(ast.Constant):
-        if isinstance(node.value, str) and VARIABLES.fullmatch(node.value):
+        if is_xla(node) and names_device(context, node) and not syntax.is_dead(node):
+            named, quote = ("backend", "{dist_backend}") if is_backend(context, node) else ("device", "{device_type}"), context.text(node)[-1]
+            yield context.finding(node, f"the {named[0]}'s name", context.replace(node, quote + named[1] + quote))
+        elif isinstance(node.value, str) and VARIABLES.fullmatch(node.value):
             yield from variable(context, node)
+
+
+def is_backend(context: Context, node: ast.Constant) -> bool:
+    """The default of an option that names the process group's backend."""
+    return isinstance(node.parent, ast.keyword) and node.parent.arg == "default" and "backend" in context.text(node.parent.parent)
+
+
+def is_xla(node: ast.AST | None) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str) and NAME.fullmatch(node.value) is not None
+
+
+def names_device(context: Context, node: ast.Constant) -> bool:
+    """Where a device may stand: an argument, a value, a default, a comparison; not a backend, which is a name of another kind."""
+    place = node.parent
+    if isinstance(place, ast.keyword):
+        return place.arg in DEVICE_KEYWORDS
+    if isinstance(place, ast.Call):
+        first = place.args and place.args[0] is node
+        return bool(first) and (context.refers(place.func, *OF_DEVICE) or isinstance(place.func, ast.Attribute) and place.func.attr == "to")
+    return isinstance(place, (ast.Assign, ast.AnnAssign, ast.Compare, ast.IfExp, ast.arguments, ast.Return))
 
 
 def variable(context: Context, node: ast.Constant):

@@ -1,8 +1,14 @@
 """`mp.spawn(worker, nprocs=n, args=...)`, and processes that a loop starts one by one."""
 
 import ast
+import re
 
 from xlaport.ruleset.api import Context, Mode, syntax
+
+GROUP = re.compile(r"init_process_group")
+JOINS = (
+    'no worker joins a process group: RANK, LOCAL_RANK and WORLD_SIZE into its environment, then torch.distributed.init_process_group("{dist_backend}")'
+)
 
 
 def check(context: Context):
@@ -79,6 +85,8 @@ def check_torchtpu(context: Context):
             continue
         if method is not None and not (isinstance(method, ast.Constant) and method.value == "spawn"):
             yield context.finding(method, "a TPU may not be touched in a forked process", context.replace(method, '"spawn"'))
+        if not context.project.program_mentions(context.module.source.path, GROUP):
+            yield context.finding(call, JOINS)
         if not isinstance(statement, ast.Expr) or sets_environment(context, statement):
             continue
         template, holes = (f"{SET_ENVIRONMENT}(nproc_per_node={{count}})", {"count": count}) if count is not None else (f"{SET_ENVIRONMENT}()", {})

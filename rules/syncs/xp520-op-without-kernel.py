@@ -80,13 +80,12 @@ def leaves_device(node: ast.expr) -> bool:
 
 
 def finding(context: Context, call: ast.Call, name: str, missing: Missing):
-    operators = missing.always or missing.sometimes or missing.backward
+    operators = missing.always or missing.sometimes
     last = name.rpartition(".")[2]
     own = SAME.get(last, last.removesuffix("_"))
     instead = f"use {FORMS[own]}" if own in FORMS else "compute it on the host, .cpu() and back"
     lacks = f"{' and '.join(f'`aten::{operator}`' for operator in operators[:3])}, without a kernel for a TPU"
     if missing.always:
         return context.finding(call, f"`{name}` comes to {lacks}, and raises: {instead}", is_idiom=False)
-    where = "for some arguments" if missing.sometimes else "in its backward pass"
-    message = f"`{name}` comes to {lacks}, {where}, and raises there: {instead}"
+    message = f"`{name}` comes to {lacks}, for some arguments, and raises there: {instead}"
     return context.finding(call, message, is_idiom=False, severity=Severity.WARNING, confidence=Confidence.LIKELY)

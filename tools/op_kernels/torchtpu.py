@@ -7,8 +7,8 @@ fall back to the host. A kernel does not prove every data type.
 `apis`, the public functions, tensor methods and modules that come to an operator without a kernel, with these operators.
 Every call of PyTorch's own test tables (`op_db`, `module_db`) is made on tensors without memory that say they are the
 device's, so that torch takes composites apart as it does there, and those that torch alone takes apart are followed too.
-`always`: each call that could be made comes to it. `sometimes`: some do. `backward`: the backward pass of some does, seen
-on the CPU where the forward pass comes to the same operators. Functions no call was found for are named after their operator.
+`always`: each call that could be made comes to it. `sometimes`: some do. Only forward passes are seen. Functions no call was
+found for are named after their operator, where that has a kernel on the CPU.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ CHOSEN_ON_DEVICE = ("_scaled_dot_product_", "_fused_sdp_choice")
 SAMPLES = 5
 """Calls made of one entry of the tables, evenly thinned out."""
 
-LIMIT = 20
-"""Seconds an entry may take; a call that waits for the device never ends."""
+LIMIT, WAIT = 60, 600
+"""Seconds of the processor, and of the clock, an entry may take; a call that waits for the device never ends."""
 
 DTYPES = (torch.float32, torch.int64, torch.bool, torch.complex64)
 HAS_KERNEL = torch._C._dispatch_has_kernel_for_dispatch_key
@@ -66,7 +66,8 @@ def kind(overloads: list[str]) -> str:
     """How the overloads of one operator resolve on the device."""
     if any(HAS_KERNEL(name, DEVICE) for name in overloads):
         return "kernel"
-    if any(HAS_KERNEL(name, key) for name in overloads if is_functional(name) for key in COMPOSITES):
+    functional = [name for name in overloads if is_functional(name)] or overloads
+    if any(HAS_KERNEL(name, key) for name in functional for key in COMPOSITES):
         return "composite"
     return "none"
 
@@ -188,25 +189,6 @@ def forward(call: Call) -> Seen | None:
     return seen
 
 
-def backward(call: Call, reached: set[str]) -> set[str]:
-    """Operators without a kernel of the backward pass, where the forward pass is the same on the CPU."""
-    if any(HAS_KERNEL(name, "Autograd" + DEVICE) for name in reached):
-        return set()
-    first, second = Seen(), Seen()
-    try:
-        inputs = copy.deepcopy(call.inputs)
-        with first:
-            output = call.run(inputs)
-        roots = [leaf for leaf in pytree.tree_leaves(output) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
-        if not roots or first.reached != reached:
-            return set()
-        with second:
-            torch.autograd.backward(roots, [torch.ones_like(root) for root in roots])
-    except Exception:  # noqa: BLE001 - a call of the tables that has no backward pass
-        return set()
-    return second.missing
-
-
 # -- the tables
 
 
@@ -286,17 +268,20 @@ def module_call(info: Any, sample: Any) -> Call:
     return Call((f"torch.nn.{info.module_cls.__name__}",), (module, list(given.args), dict(given.kwargs)), run)
 
 
-def named_after(kinds: dict[str, str]) -> Iterator[tuple[str, str]]:
-    """Public functions named after an operator without a kernel."""
+def named_after(kinds: dict[str, str], runs: frozenset[str]) -> Iterator[tuple[str, str]]:
+    """Public functions named after an operator that has a kernel on the CPU and none on the device; `runs` were seen to do without."""
+    table = operators()
     for namespace, prefix in PREFIXES.items():
         for name in dir(resolve(namespace)):
             operator = prefix + (name.removesuffix("_") if is_in_place(name) else name)
-            if not name.startswith("_") and kinds.get(operator) == "none" and callable(getattr(resolve(namespace), name)):
+            if name.startswith("_") or kinds.get(operator) != "none" or operator in runs or not callable(getattr(resolve(namespace), name)):
+                continue
+            if any(torch._C._dispatch_has_kernel(overload) and HAS_KERNEL(overload, "CPU") for overload in table[operator]):
                 yield f"{namespace}.{name}", operator
 
 
 def seen_in(entry: Entry) -> list[tuple[list[str], list[str], list[str]]]:
-    """For each of its calls that can be made: its names, and what is missing in its forward and its backward pass."""
+    """For each of its calls that can be made: its names, the operators without a kernel it comes to, and those that run."""
     torch.manual_seed(0)
     try:
         calls = entry.calls()
@@ -306,27 +291,29 @@ def seen_in(entry: Entry) -> list[tuple[list[str], list[str], list[str]]]:
     for call in calls:
         seen = forward(call)
         if seen is not None:
-            found.append((list(call.apis), sorted(seen.missing), sorted(backward(call, seen.reached)) if not seen.missing else []))
+            found.append((list(call.apis), sorted(seen.missing), sorted({base_of(name) for name in seen.reached} - seen.missing)))
     return found
 
 
-def measured() -> dict[str, list[tuple[list[str], list[str]]]]:
-    """Public name -> what is missing in each of its calls.
+def measured() -> tuple[dict[str, list[list[str]]], frozenset[str]]:
+    """Public name -> what is missing in each of its calls; and the operators that were seen to run.
 
     In a process of their own: a call that asks the device for a value aborts it. Its entry is left out, and the next go on.
     """
-    found: dict[str, list[tuple[list[str], list[str]]]] = defaultdict(list)
+    found: dict[str, list[list[str]]] = defaultdict(list)
+    runs: set[str] = set()
     table, done = all_entries(), 0
     while done < len(table):
         for line in lines_of_child(table[done:]):
-            for apis, missing, behind in json.loads(line):
+            for apis, missing, run in json.loads(line):
+                runs.update(run)
                 for api in apis:
-                    found[api].append((missing, behind))
+                    found[api].append(missing)
             done += 1
         if done < len(table):
             print("without an answer:", table[done].name, file=sys.stderr)
             done += 1
-    return found
+    return found, frozenset(runs)
 
 
 def lines_of_child(table: list[Entry]) -> Iterator[str]:
@@ -337,7 +324,8 @@ def lines_of_child(table: list[Entry]) -> Iterator[str]:
         os.close(reading)
         with open(writing, "w", encoding="utf-8") as out:
             for entry in table:
-                signal.alarm(LIMIT)
+                signal.setitimer(signal.ITIMER_PROF, LIMIT)
+                signal.alarm(WAIT)
                 print(json.dumps(seen_in(entry)), file=out, flush=True)
         os._exit(0)
     os.close(writing)
@@ -347,15 +335,12 @@ def lines_of_child(table: list[Entry]) -> Iterator[str]:
 
 
 def entries(kinds: dict[str, str]) -> dict[str, dict[str, list[str]]]:
-    found = measured()
+    found, runs = measured()
     table: dict[str, dict[str, list[str]]] = {}
     for api, calls in found.items():
-        every = {name for missing, _ in calls for name in missing}
-        how = "always" if all(missing for missing, _ in calls) else "sometimes"
-        entry = {how: sorted(every), "backward": sorted({name for _, missing in calls for name in missing})}
-        if any(entry.values()):
-            table[api] = {how: names for how, names in entry.items() if names}
-    for api, operator in named_after(kinds):
+        if any(calls):
+            table[api] = {"always" if all(calls) else "sometimes": sorted({name for missing in calls for name in missing})}
+    for api, operator in named_after(kinds, runs):
         if api not in found:
             table[api] = {"always": [operator]}
     return dict(sorted(table.items()))

@@ -92,7 +92,7 @@ def completed(report: Report, project: Project, settings: config.Settings) -> Re
 
     steps = tuple(engine.steps(project, settings))
     named = [finding.code for finding in (*report.applied, *report.manual, *steps)]
-    return replace(report, apis=apis.used(project), steps=steps, rules=rules.notes(named, settings.target, settings.source))
+    return replace(report, apis=apis.used(project, settings.profile), steps=steps, rules=rules.notes(named, settings.target, settings.source))
 
 
 SHARDED = re.compile(r"\buse_spmd\(\)")

@@ -22,7 +22,7 @@ COMFORTABLE = 20_000
 
 GRADES = {
     Grade.SAFE: "safe: the same meaning on one device",
-    Grade.REQUIRED: "required: without it the program does not run or train on XLA; numbers change as stated",
+    Grade.REQUIRED: "required: without it the program does not run or train on a TPU; numbers change as stated",
     Grade.UNSAFE: "unsafe: meaning may change",
 }
 DANGERS = {
@@ -68,7 +68,7 @@ def written(report: Report, form: Form, pointer: str = "") -> str:
 
 
 def head(report: Report) -> str:
-    title = PROFILES[report.target].title if report.target in PROFILES else report.target
+    title = title_of(report)
     lines = [
         "# Migration to TPU", "",
         f"Target: {title} ({plain(report.target)} {plain(report.versions)}). Made by `xlaport migrate`.", "",
@@ -234,13 +234,18 @@ def included(report: Report, form: Form) -> Iterator[str]:
 # -- the torch APIs of the repository
 
 
+def title_of(report: Report) -> str:
+    """What a report calls its target."""
+    return PROFILES[report.target].title if report.target in PROFILES else report.target
+
+
 def apis(report: Report, form: Form) -> Iterator[str]:
     if not report.apis:
         return
     native = [use for use in report.apis if use.status == "native"]
     others = sorted((use for use in report.apis if use.status != "native"), key=lambda use: api_order(use.status))
-    yield "## How XLA runs the torch APIs used here\n"
-    yield "From torch_xla's dispatcher registrations and measured runs; see `xlaport/data/`.\n"
+    yield f"## How {title_of(report)} runs the torch APIs used here\n"
+    yield "From the dispatcher's registrations and measured calls; see `xlaport/data/`.\n"
     if others and form.rows:
         yield "| API | status | detail | uses | first |\n|-|-|-|-|-|"
     for use in others[: form.rows]:

@@ -118,7 +118,7 @@ class FileOutcome:
 
 @dataclass(frozen=True)
 class ApiUse:
-    """One torch API the repository calls: how XLA runs it, and where it is first used."""
+    """One torch API the repository calls: how the target runs it, and where it is first used."""
 
     name: str
     status: str
