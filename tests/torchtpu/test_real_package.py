@@ -31,6 +31,8 @@ def calls_in(text: str) -> set[tuple[str, int, tuple[str, ...], bool]]:
         return set()
     found = set()
     for call in made.facts.of(ast.Call):
+        if isinstance(call.func, ast.Name) and any(binding.target is None for binding in made.names.bindings(call.func)):
+            continue  # a name of the file's own, as of a `functools.partial`: its arguments are not all here
         for name in made.names.qualified(call.func):
             if name.startswith("torch."):
                 is_open = any(isinstance(argument, ast.Starred) for argument in call.args) or any(k.arg is None for k in call.keywords)
