@@ -55,6 +55,7 @@ def by_jax(*words: str) -> Callable[[argparse.Namespace, Path], Traced]:
 
 ROWS = {
     "torch_xla": ("torch_xla, float32", by_factory(False)),
+    "torch_xla-2": ("torch_xla, float32, 2 of the 12 layers", by_factory(False, layers=2)),
     "torchax": ("torchax, float32", by_factory(True)),
     "jax": ("JAX and optax, float32", by_jax()),
     "torch_xla-bfloat16": ("torch_xla, bfloat16 products", by_factory(False, autocast="bfloat16")),
@@ -64,10 +65,10 @@ INTRO = """## The same step in JAX
 
 `python bench/preflight_jax.py --update-results ...`: GPT-2 124M with AdamW, 8 sequences of 1024, as `bench/models/gpt2.py` and `gpt2_jax.py` write it, compiled for
 {slice} by libtpu {libtpu}. Nothing was measured on a TPU."""
-PARTS = "Where the compiler's cycles are: the operations and lines with the most."
-SHOWN = 6
+PARTS = "Where the compiler's cycles are: the operations and lines with the most; a backward operation of torch_xla has no line."
+SHOWN = 7
 CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
-ORIGIN = re.compile(r'op_name="([^"]*?) at ([^":]*):(\d+)')
+ORIGIN = re.compile(r'op_name="([^"]*?)(?: at ([^":]*):(\d+)[^"]*)?"')
 
 
 def main() -> int:
@@ -119,7 +120,7 @@ def by_origin(folder: Path) -> list[tuple[int, str, str]]:
     for line in next(folder.glob("compile-*/optimized.hlo")).read_text(encoding="utf-8").splitlines():
         cycles, origin = CYCLES.search(line), ORIGIN.search(line)
         if cycles:
-            found[(origin[1], source(Path(origin[2]), int(origin[3]))) if origin else ("", "")] += int(cycles[1])
+            found[(origin[1] if origin else "", source(Path(origin[2]), int(origin[3])) if origin and origin[2] else "")] += int(cycles[1])
     return [(cycles, operation, text) for (operation, text), cycles in found.most_common()]
 
 
@@ -128,8 +129,8 @@ def source(file: Path, number: int) -> str:
 
 
 def largest(title: str, answer: dict) -> list[list[str]]:
-    whole = sum(cycles for cycles, _, _ in answer["origins"])
-    return [[title, f"{cycles / 1e6:.4g}", f"{100 * cycles / whole:.0f} %", f"`{operation}`", f"`{text}`"] for cycles, operation, text in answer["origins"][:SHOWN]]
+    whole = sum(cycles for cycles, _, _ in answer["origins"])  # empty for an answer that came without its program
+    return [[title, f"{cycles / 1e6:.4g}", f"{100 * cycles / whole:.0f} %", f"`{operation}`", f"`{text}`" if text else ""] for cycles, operation, text in answer["origins"][:SHOWN]]
 
 
 def cells(title: str, answer: dict) -> list[str]:
