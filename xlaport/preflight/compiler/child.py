@@ -12,9 +12,12 @@ import shutil
 import time
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from xlaport.preflight import children
+
+if TYPE_CHECKING:
+    from xlaport.preflight.compiler.program import Partitioning
 
 SILENT = {
     "TPU_SKIP_MDS_QUERY": "1", "JAX_PLATFORMS": "cpu", "ALLOW_MULTIPLE_LIBTPU_LOAD": "1", "TPU_ACCELERATOR_TYPE": "v5litepod-4",
@@ -77,7 +80,7 @@ def slice_devices(topologies: Any, request: dict[str, Any]) -> list[Any]:
     return devices[: request["devices"]]
 
 
-def options(request: dict[str, Any], devices: list[Any], dump: Path, partitioning: program.Partitioning) -> Any:
+def options(request: dict[str, Any], devices: list[Any], dump: Path, partitioning: Partitioning) -> Any:
     import numpy
     from jax._src.lib import xla_client
 
