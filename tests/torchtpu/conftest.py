@@ -17,10 +17,14 @@ PYTHON = "XLAPORT_TORCHTPU_PYTHON"
 """Names the Python of an environment that has torch-tpu and expecttest; without it one is made, and kept in the user's cache."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    asked_for_slow = "slow" in (config.option.markexpr or "")
     for item in items:
-        if HERE in item.path.parents:
-            item.add_marker(pytest.mark.torchtpu)
+        if HERE not in item.path.parents:
+            continue
+        item.add_marker(pytest.mark.torchtpu)
+        if "slow" in item.keywords and not asked_for_slow:
+            item.add_marker(pytest.mark.skip(reason="takes minutes: -m slow"))
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,8 @@ fall back to the host. A kernel does not prove every data type.
 Every call of PyTorch's own test tables (`op_db`, `module_db`) is made on tensors without memory that say they are the
 device's, so that torch takes composites apart as it does there, and those that torch alone takes apart are followed too.
 `always`: each call that could be made comes to it. `sometimes`: some do. Only forward passes are seen. Functions no call was
-found for are named after their operator, where that has a kernel on the CPU.
+found for are named after their operator, where that has a kernel on the CPU. Names of entries (`median`, `HuberLoss`) on the command
+line: only these calls are made.
 """
 
 from __future__ import annotations
@@ -295,14 +296,14 @@ def seen_in(entry: Entry) -> list[tuple[list[str], list[str], list[str]]]:
     return found
 
 
-def measured() -> tuple[dict[str, list[list[str]]], frozenset[str]]:
-    """Public name -> what is missing in each of its calls; and the operators that were seen to run.
+def measured(only: list[str]) -> tuple[dict[str, list[list[str]]], frozenset[str]]:
+    """Public name -> what is missing in each of its calls; and the operators that were seen to run. `only`: of these entries, all when empty.
 
     In a process of their own: a call that asks the device for a value aborts it. Its entry is left out, and the next go on.
     """
     found: dict[str, list[list[str]]] = defaultdict(list)
     runs: set[str] = set()
-    table, done = all_entries(), 0
+    table, done = [entry for entry in all_entries() if not only or entry.name in only], 0
     while done < len(table):
         for line in lines_of_child(table[done:]):
             for apis, missing, run in json.loads(line):
@@ -334,13 +335,13 @@ def lines_of_child(table: list[Entry]) -> Iterator[str]:
     os.waitpid(child, 0)
 
 
-def entries(kinds: dict[str, str]) -> dict[str, dict[str, list[str]]]:
-    found, runs = measured()
+def entries(kinds: dict[str, str], only: list[str]) -> dict[str, dict[str, list[str]]]:
+    found, runs = measured(only)
     table: dict[str, dict[str, list[str]]] = {}
     for api, calls in found.items():
         if any(calls):
             table[api] = {"always" if all(calls) else "sometimes": sorted({name for missing in calls for name in missing})}
-    for api, operator in named_after(kinds, runs):
+    for api, operator in () if only else named_after(kinds, runs):
         if api not in found:
             table[api] = {"always": [operator]}
     return dict(sorted(table.items()))
@@ -351,7 +352,7 @@ def main() -> None:
     with redirect_stdout(sys.stderr):
         torch_tpu._loader._init_device("tpu")  # what `import torch` does where it finds a TPU
         kinds = resolved()
-        apis = entries(kinds)
+        apis = entries(kinds, sys.argv[1:])
     listed = {how: [name for name, its in kinds.items() if its == how] for how in ("kernel", "composite", "none")}
     print(json.dumps({"versions": {"torch-tpu": version("torch-tpu"), "torch": torch.__version__.partition("+")[0]}, "aten": listed, "apis": apis}))
 
