@@ -43,7 +43,7 @@ class Job:
 
     `folder` takes what is recorded. `root` is the folder the package xlaport is in. `carry` names the device that CUDA
     calls are carried to (None: they are left alone). The run stops after `steps` optimizer steps (None: never).
-    `perturb` is the seed of a relative perturbation of 1e-7 of all parameters (None: none). `host_random` draws random
+    `perturb` is the seed of a relative perturbation of 1e-7 of all parameters (None: none; 1e-6 in lock-step). `host_random` draws random
     numbers of all devices from the generator of the host. `record` switches the loss tap on, `profile` the attribution
     of device work to lines, and names the pass; `autocast` False takes mixed precision out. A run that is `compared` with others has data
     loaders without workers, and records norms of gradients and parameters with each step. `replicas` of a program that

@@ -139,7 +139,7 @@ class Companion:
                 if buffer.shape == values.shape:
                     put(buffer, values)
         if self.session.job.perturb is not None:
-            perturbation.perturb(held, self.session.job.perturb * 1009 + self.made)
+            perturbation.perturb(held, self.session.job.perturb * 1009 + self.made, size=perturbation.KERNELS)
 
 
 def host(tensor: torch.Tensor) -> torch.Tensor:

@@ -244,7 +244,8 @@ def watch_optimizers(taps: Taps) -> None:
         made(self, *arguments, **keywords)
         taps.own().made(self)
         if taps.session.job.perturb is not None:
-            perturbation.perturb(parameters(self), taps.session.job.perturb, perturbed)
+            size = perturbation.SIZE if taps.session.job.lockstep is None else perturbation.KERNELS
+            perturbation.perturb(parameters(self), taps.session.job.perturb, perturbed, size)
             perturbed.update(map(id, parameters(self)))
 
     Optimizer.__init__ = init

@@ -174,7 +174,7 @@ FOLLOWERS = ("own1", "own2", "port")
 def locked(pair: Pair, folder: Path, said: Progress, mixed: bool, traced: int | None = None) -> Locked:
     """A leader, two followers of the reference (perturbed) and the port, at the same time: each waits for the leader.
 
-    Where precision is `mixed` one of the reference's followers computes in full precision, since a perturbation of 1e-7
+    Where precision is `mixed` one of the reference's followers computes in full precision, since a perturbation of 1e-6
     seldom changes how a number is rounded to bfloat16.
     """
     shared = folder / "states"

@@ -30,6 +30,8 @@ SELDOM, KINK = 0.1, 1e-2
 one step of 39, 1e-4 of the gradient of one layer."""
 GRADIENT_FLOOR, UPDATE_FLOOR = 2e-6, 5e-6
 """What float32 alone explains in one step, relative: the order of sums, and Adam's division by small gradients."""
+ALONG = 0.05
+"""Of what two runs differ by in one step, the share that may lie along the step itself and so change its size."""
 MOVED = 1e-5
 """A norm that moved by less, relative, may be rounding."""
 BFLOAT16 = 2.0**-8
@@ -264,6 +266,8 @@ def step_deviations(locked: Locked) -> list[StepDeviation]:
     for at, row in enumerate(locked.port.ran.of_kind("lock")):
         for name in MEASURES:
             widest[name] = max([widest[name], *(lines[at][name] for lines in own if at < len(lines))])
+        for name in ("gradient", "update"):
+            widest[f"{name}_size"] = max(widest[f"{name}_size"], ALONG * widest[name])
         new = range(told, min(row["losses"], len(losses.deviation)))
         told = row["losses"]
         loss_envelope = max([loss_envelope, *(losses.envelope[i] for i in new)])
