@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
-from support import PLAIN, changes, findings, migrated, program
+from support import PLAIN, change, changes, findings, migrated, program
 
 from xlaport import opstatus
 from xlaport.config import Settings
@@ -190,3 +191,23 @@ def test_an_operator_without_a_kernel_is_an_error_there_alone():
     text = "import torch.nn.functional as F\n\ndef loss(x, y, device='cuda'):\n    return F.huber_loss(x.to(device), y)\n"
     assert [f.severity.value for f in findings(text, **TPU) if f.code == "XP520"] == ["error"]
     assert not [f for f in findings(text) if f.code == "XP520"]
+
+
+def test_torchax_is_reported_and_never_written():
+    done = change("import torch\n\nmodel = torch.nn.Linear(2, 2).cuda()\nmodel(torch.ones(2, 2).cuda()).sum().backward()\n", target="torchax")
+    assert done.after.text == done.before.text
+    assert {finding.code for finding in done.remaining} == {"XP990"}
+    assert not done.applied and "make_train_step" in PROFILES["torchax"].only_reports
+    assert not choice.sentence((2, 10), PROFILES["torchtpu"], PROFILES.values()), "a target that only reports is not recommended"
+
+
+def test_each_fact_of_a_profile_has_a_source():
+    spoken = {"name", "title", "versions", "package", "stated", "only_reports"}
+    for profile in PROFILES.values():
+        given = {field.name for field in fields(profile) if getattr(profile, field.name) != field.default and field.name not in spoken}
+        assert not {name for name in given if getattr(profile, name)} - profile.stated.keys(), profile.name
+
+
+def test_packages_of_the_other_target_are_left_out():
+    assert requirements("torch==2.9.0\ntorch_xla[tpu]==2.9.0\nnumpy\n") == "torch>=2.11,<=2.15\ntorch-tpu==0.2.*\nnumpy\n"
+    assert requirements("torch_xla[tpu]==2.9.0\n") == "torch-tpu==0.2.*\n"
