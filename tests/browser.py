@@ -22,8 +22,8 @@ FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync", "--hide-scrollbars", "--remote-debugging-pipe",
 )
-LIMIT = 60
-"""Seconds for one answer."""
+LIMIT = 240
+"""Seconds for one answer, on a machine that has much else to do."""
 
 
 def program() -> str | None:
