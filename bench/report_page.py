@@ -103,7 +103,7 @@ def report(made: dict, loaded: dict[int, Load], tries: int) -> str:
         "## Reports of many files", "", f"`python bench/report_page.py --update-results`: made-up migrations, {HUNKS} edits a file. CPU seconds and size of each form; Markdown stays",
         "below what a comment on GitHub holds.", "",
         results_doc.table(("files", "edits", "JSON", "HTML", "Markdown", "SARIF"), rows), "",
-        f"The page in headless Chromium, {"opened once" if tries == 1 else f"medians of {tries}"}: CPU seconds of the page's own thread (usable: open, filtered by a rule, one file unfolded; at most",
+        f"The page in headless Chromium, medians of {tries}: CPU seconds of the page's own thread (usable: open, filtered by a rule, one file unfolded; at most",
         f"{ALLOWED:.0f}), and seconds on the clock until it is open, on two processors that other work had a share of.", "",
         results_doc.table(("files", "opened", "filtered", "a file unfolded", "usable", "all files unfolded", "opened, on the clock"), pages),
     ])
