@@ -115,3 +115,29 @@ def test_a_program_that_hangs_is_ended(port: Path):
     assert time.monotonic() - started < 60
     listed = subprocess.run(["pgrep", "-f", str(port)], capture_output=True, text=True)
     assert listed.stdout == ""
+
+
+GROUP = """
+import socket, sys, torch.distributed as dist
+from xlaport.runtime.inside import ports
+from xlaport.runtime.launcher import free_port
+taken = socket.socket()
+taken.bind(("127.0.0.1", 0))
+taken.listen()
+if sys.argv[1] == "moved":
+    ports.install(free_port())
+address = f"tcp://127.0.0.1:{taken.getsockname()[1]}"
+try:
+    dist.init_process_group("gloo", init_method=address, rank=0, world_size=1)
+    print(dist.get_world_size())
+except dist.DistNetworkError:
+    print("taken")
+"""
+
+
+@pytest.mark.parametrize("where, said", [("moved", "1"), ("as named", "taken")])
+def test_runs_side_by_side_do_not_want_the_same_port(tmp_path, where, said):
+    script = tmp_path / "group.py"
+    script.write_text(GROUP)
+    done = subprocess.run([sys.executable, script, where], env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=120)
+    assert done.stdout.splitlines()[-1:] == [said], done.stderr  # gloo prints, too

@@ -48,7 +48,7 @@ class Job:
     of device work to lines, and names the pass; `autocast` False takes mixed precision out. A run that is `compared` with others has data
     loaders without workers, and records norms of gradients and parameters with each step. `replicas` of a program that
     launches them take turns in its process (runtime/replicas.py); the environment must say so too. `graphs` is a folder
-    in which XLA keeps what it compiled.
+    in which XLA keeps what it compiled. Process groups on this machine meet at `port` (None: where the program says).
     """
 
     folder: str
@@ -65,6 +65,7 @@ class Job:
     profile: str | None = None
     replicas: int = 1
     graphs: str | None = None
+    port: int | None = None
     lockstep: LockStep | None = None
 
     @property

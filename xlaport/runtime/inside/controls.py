@@ -9,13 +9,15 @@ import torch
 from torch.utils.data import DataLoader
 
 from xlaport.runtime import carry, replicas, streams
-from xlaport.runtime.inside import attribution, imports, tap
+from xlaport.runtime.inside import attribution, imports, ports, tap
 from xlaport.runtime.inside.session import Session
 
 
 def install(session: Session) -> None:
     """Called once in each process, when torch has just been imported."""
     job = session.job
+    if job.port is not None:
+        ports.install(job.port)
     if job.threads is not None:
         fix_threads(job.threads)
     if job.seed is not None:

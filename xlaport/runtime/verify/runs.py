@@ -125,7 +125,7 @@ def autocasts(run: Trace) -> bool:
 
 
 def job(pair: Pair, folder: Path, **changes) -> Job:
-    settings = {"steps": pair.steps, "seed": pair.seed, "host_random": pair.host_random, "record": True, "graphs": kept_graphs()}
+    settings = {"steps": pair.steps, "seed": pair.seed, "host_random": pair.host_random, "record": True, "graphs": kept_graphs(), "port": launcher.free_port()}
     return Job(str(folder), str(program.ROOT), **{**settings, **changes})
 
 
