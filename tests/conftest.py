@@ -1,8 +1,12 @@
+import signal
 from pathlib import Path
 
 import pytest
 
 from xlaport import engine
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+"""A shell that starts the tests in the background has them ignore Ctrl-C, and so would what they start."""
 
 
 @pytest.fixture(autouse=True, scope="session")

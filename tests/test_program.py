@@ -142,7 +142,7 @@ def test_a_signal_to_us_ends_the_program(here, number):
         """,
         "runner.py",
     )
-    with subprocess.Popen([sys.executable, str(runner)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}) as process:
+    with subprocess.Popen([sys.executable, str(runner)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}, preexec_fn=lambda: signal.signal(number, signal.SIG_DFL)) as process:  # nohup has it ignored
         assert process.stdout.readline() == "here\n"
         process.send_signal(number)
         process.wait(10)

@@ -211,3 +211,11 @@ def test_each_fact_of_a_profile_has_a_source():
 def test_packages_of_the_other_target_are_left_out():
     assert requirements("torch==2.9.0\ntorch_xla[tpu]==2.9.0\nnumpy\n") == "torch>=2.11,<=2.15\ntorch-tpu==0.2.*\nnumpy\n"
     assert requirements("torch_xla[tpu]==2.9.0\n") == "torch-tpu==0.2.*\n"
+
+
+@pytest.mark.parametrize("name", sorted(PROFILES))
+def test_a_hole_that_is_called_like_a_word_stays_a_hole(name):
+    target = PROFILES[name]
+    word = next(iter(target.spell))
+    assert target.expand("f({" + word + "})") == f"f({target.spell[word]})"
+    assert target.expand("f({" + word + "})", holes={word: None}) == "f({" + word + "})"

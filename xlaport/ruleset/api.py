@@ -153,7 +153,7 @@ class Context:
 
     def replace(self, node: ast.expr, template: str, **holes: ast.AST) -> list[Op]:
         """Replace an expression by a template; placeholders are the target's words, or holes given as nodes."""
-        code = self.quoted_for(node, self.target.expand(template))
+        code = self.quoted_for(node, self.target.expand(template, holes))
         spans = tuple((name, self.facts.span(hole)) for name, hole in holes.items())
         return [ReplaceExpr(self.facts.span(node), code, spans), *self.imports_for(code)]
 
@@ -183,13 +183,13 @@ class Context:
         return [RemoveStatement(self.facts.span(statement))]
 
     def replace_statement(self, statement: ast.stmt, template: str, **holes: ast.AST) -> list[Op]:
-        code = self.target.expand(template)
+        code = self.target.expand(template, holes)
         spans = tuple((name, self.facts.span(hole)) for name, hole in holes.items())
         return [ReplaceStatement(self.facts.span(statement), code, spans), *self.imports_for(code)]
 
     def insert(self, statement: ast.stmt, where: str, template: str, **holes: ast.AST) -> list[Op]:
         """Insert statements `before` or `after` a statement, or at the `body_end` of a compound one."""
-        code = self.target.expand(template)
+        code = self.target.expand(template, holes)
         spans = tuple((name, self.facts.span(hole)) for name, hole in holes.items())
         return [InsertStatement(self.facts.span(statement), where, code, spans), *self.imports_for(code)]
 

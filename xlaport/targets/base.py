@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 NAME = re.compile(r"\b(\w+)\.")
@@ -67,10 +68,11 @@ class Target:
     stated: dict[str, str] = field(default_factory=dict, repr=False)
     """What the profile says -> where that was read or seen, and when."""
 
-    def expand(self, template: str) -> str:
-        """Put this target's spelling for `{device}`, `{sync}`, ... into a template."""
+    def expand(self, template: str, holes: Collection[str] = ()) -> str:
+        """Put this target's spelling for `{device}`, `{sync}`, ... into a template; a hole of the same name stays one."""
         for name, code in self.spell.items():
-            template = template.replace("{" + name + "}", code)
+            if name not in holes:
+                template = template.replace("{" + name + "}", code)
         return template
 
     def aliases_in(self, code: str) -> list[str]:
