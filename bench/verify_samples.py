@@ -113,7 +113,7 @@ def section(rows: list[list[str]]) -> str:
             "## Sample models under `xlaport verify`",
             "",
             f"`python bench/verify_samples.py --work SCRATCH --python PY --update-results`: {matched} of {len(rows)} ports match their originals over {STEPS} steps",
-            "(columns as for the public scripts below; the FSDP ports are sharded over 4 virtual devices).",
+            "(columns as for the public scripts; the FSDP ports are sharded over 4 virtual devices).",
             "",
             results_doc.table(COLUMNS, rows),
             "",
