@@ -975,6 +975,43 @@ def f(model, optimizer, path):
 ''',
         [],
     ),
+    "names_in_strings": (
+        '''
+import torch.distributed as dist
+import torch_xla.distributed.parallel_loader as pl
+
+def f(model, loader, rank, device):
+    dist.init_process_group("xla", init_method="xla://")
+    for x, y in pl.MpDeviceLoader(loader, f"{device}"):
+        model(x, y)
+    xm.save(model.state_dict(), f"{device}_{rank}.pt")
+    xm.master_print(f"rank {rank} on {device}", xm.get_ordinal())
+''',
+        '''
+import torch
+import torch.distributed as dist
+
+
+def on_host(value):
+    """The value with its tensors on the host, in whatever lists and dictionaries: a file that can be read without a TPU."""
+    if isinstance(value, torch.Tensor):
+        return value.cpu()
+    if isinstance(value, dict):
+        return {key: on_host(part) for key, part in value.items()}
+    return type(value)(map(on_host, value)) if type(value) in (list, tuple) else value
+
+def f(model, loader, rank, device):
+    dist.init_process_group("tpu_dist")
+    for x, y in loader:
+        x, y = x.to(f"{device}"), y.to(f"{device}")
+        model(x, y)
+    if torch.distributed.get_rank() == 0:
+        torch.save(on_host(model.state_dict()), f"{device}_{rank}.pt")
+    if torch.distributed.get_rank() == 0:
+        print(f"rank {rank} on {device}", torch.distributed.get_rank())
+''',
+        [],
+    ),
     "seed": (
         '''
 def f(n):

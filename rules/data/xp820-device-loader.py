@@ -18,8 +18,8 @@ def check(context: Context):
         ops = context.replace(call, "{loader}", loader=call.args[0])
         for loop in loops:
             names = names_of(loop)
-            line = ", ".join(names) + " = " + ", ".join(f"{name}.to({context.text(call.args[1])})" for name in names)
-            ops += context.insert(loop.body[0], "before", line)
+            line = ", ".join(names) + " = " + ", ".join(f"{name}.to({{given}})" for name in names)
+            ops += context.insert(loop.body[0], "before", line, given=call.args[1])
         yield context.finding(call, ops=ops)
 
 

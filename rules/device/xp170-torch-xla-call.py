@@ -115,8 +115,9 @@ def together(context: Context, several: bool):
         if not several:
             yield context.finding(call, ops=context.replace(call.func, "print"))
         elif not call.keywords and not any(isinstance(argument, ast.Starred) for argument in call.args):
-            code = "if {rank} == 0:\n    print(" + ", ".join(map(context.text, call.args)) + ")"
-            yield context.finding(call, ops=context.replace_statement(call.parent, code))
+            holes = {f"printed_{at}": argument for at, argument in enumerate(call.args)}
+            code = "if {rank} == 0:\n    print(" + ", ".join(f"{{{name}}}" for name in holes) + ")"
+            yield context.finding(call, ops=context.replace_statement(call.parent, code, **holes))
 
 
 def saves(context: Context, several: bool):
@@ -128,10 +129,11 @@ def saves(context: Context, several: bool):
         if target is None or not isinstance(call.parent, ast.Expr):
             yield context.finding(call, "saves host copies of all tensors: torch.save with tensors that were moved by .cpu()")
             continue
-        line = f"torch.save({host_copies.NAME}({context.text(saved)}), {context.text(target)})"
+        line = f"torch.save({host_copies.NAME}({{saved}}), {{target}})"
         every = any(k.arg == "master_only" and constant(k.value) is False for k in call.keywords)
-        code = line if every or not several else "if torch.distributed.get_rank() == 0:\n    " + line
-        yield context.finding(call, ops=context.replace_statement(call.parent, code) + context.prelude(host_copies.PRELUDE))
+        code = line if every or not several else "if {rank} == 0:\n    " + line
+        ops = context.replace_statement(call.parent, code, saved=saved, target=target)
+        yield context.finding(call, ops=ops + context.prelude(host_copies.PRELUDE))
 
 
 def started(context: Context):
