@@ -13,11 +13,11 @@ WIDTH = 80
 """Columns of what is wrapped or cut, on a terminal or not."""
 
 
-def wrapped(text: str, hanging: str) -> list[str]:
-    """Lines of at most `WIDTH` columns, words and flags whole; those after the first begin with `hanging`."""
+def wrapped(text: str, hanging: str, first: str = "") -> list[str]:
+    """Lines of at most `WIDTH` columns, words and flags whole; the first begins with `first`, those after it with `hanging`."""
     import textwrap  # here, as most runs wrap nothing
 
-    return textwrap.wrap(text, WIDTH, subsequent_indent=hanging, break_long_words=False, break_on_hyphens=False)
+    return textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=hanging, break_long_words=False, break_on_hyphens=False)
 
 
 def writer(out: TextIO) -> Callable[[str, str], None]:

@@ -14,8 +14,8 @@ from xlaport.preflight.memory import Buffer, Memory
 from xlaport.preflight.result import Document, Result, Verdict
 from xlaport.preflight.step import Site
 from xlaport.preflight.topology import GIB
+from xlaport.reports.terminal import wrapped
 
-WIDTH = 80
 INDENT = "  "
 BAR = 60
 WORDS = {
@@ -202,10 +202,7 @@ def provenance(result: Result) -> str:
 
 
 def indented(said: str, depth: int = 1) -> list[str]:
-    if not said:
-        return []
-    start = INDENT * depth
-    return wrap(said, WIDTH, initial_indent=start, subsequent_indent=start + INDENT, break_long_words=False, break_on_hyphens=False)
+    return wrapped(said, INDENT * (depth + 1), INDENT * depth)
 
 
 # -- several slices

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from textwrap import wrap
 from typing import TextIO
 
 from xlaport.baseline import shown
 from xlaport.diagnostics import counted
-from xlaport.reports.terminal import writer
+from xlaport.reports.terminal import wrapped, writer
 from xlaport.runtime.places import Place
 from xlaport.runtime.profile.model import Cause, Counts, Profile, Stack
 
-WIDTH = 80
 SHOWN = 20
 """Lines and causes that are printed; the JSON has all."""
 
@@ -28,7 +26,7 @@ ENDS = {"steps": "", "ended": "the program ended by itself", "exit": "the progra
 def profile(found: Profile, rules: Rules, out: TextIO) -> None:
     write = writer(out)
     for sentence in summary(found):
-        for line in wrap(sentence, WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False):
+        for line in wrapped(sentence, "  "):
             write(line, "bold")
     waiting(found, rules, write)
     compiled_again(found, rules, write)
@@ -117,8 +115,8 @@ def codes(stack: Stack, rules: Rules) -> str:
 
 
 def write_item(head: str, text: str, rule: str, write) -> None:
-    for at, line in enumerate(wrap(text + rule, WIDTH - len(head), break_long_words=False, break_on_hyphens=False)):
-        write((head if at == 0 else " " * len(head)) + line, "")
+    for line in wrapped(text + rule, " " * len(head), head):
+        write(line, "")
 
 
 def more(count: int, write) -> None:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TextIO
 
+from xlaport.reports.terminal import WIDTH, wrapped, writer
 from xlaport.reports.verify import sentences
-from xlaport.reports.terminal import writer
 from xlaport.runtime.verify.curves import Comparison
 from xlaport.runtime.verify.runs import Pair
 from xlaport.runtime.verify.verdict import Verdict
 from xlaport.runtime.verify.verification import Verification
 
-WIDTH = 80
 ROWS = 24
 """Losses shown; of more, the first and the last."""
 HEIGHT = 8
@@ -29,15 +27,11 @@ def verification(found: Verification, pair: Pair, out: TextIO) -> None:
             write(line, "")
     ends = found.performance is None or not found.performance.no_step_end
     style = STYLES[found.judgement.verdict] if ends or found.judgement.verdict is not Verdict.MATCH else "bold red"
-    for line in wrapped(sentences.headline(found)):
+    for line in wrapped(sentences.headline(found), "  "):
         write(line, style)
     for remark in sentences.remarks(found, pair):
-        for line in wrapped(remark, "  "):
+        for line in wrapped(remark, "    ", "  "):
             write(line, "dim" if found.exit_status == 0 else "")
-
-
-def wrapped(text: str, indent: str = "") -> list[str]:
-    return textwrap.wrap(text, WIDTH, initial_indent=indent, subsequent_indent=indent + "  ", break_long_words=False, break_on_hyphens=False)
 
 
 def table(found: Verification) -> Iterator[str]:
