@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
-from itertools import groupby
 from typing import NamedTuple
 
 from xlaport.findings import Finding
@@ -67,18 +66,15 @@ def distance(block: Block, first: int, last: int) -> int:
     return 1 + min(abs(block.old - first), abs(block.old - last))
 
 
-def neighbours(found: Sequence[Block]) -> Iterator[list[Block]]:
+def neighbours(found: Sequence[Block]) -> list[list[Block]]:
     """Blocks whose surroundings meet, together."""
-    number = 0
-
-    def numbered() -> Iterator[tuple[int, Block]]:
-        nonlocal number
-        for index, block in enumerate(found):
-            number += index > 0 and block.old - found[index - 1].old_end > 2 * CONTEXT
-            yield number, block
-
-    for _, group in groupby(numbered(), key=lambda pair: pair[0]):
-        yield [block for _, block in group]
+    groups: list[list[Block]] = []
+    for block in found:
+        if groups and block.old - groups[-1][-1].old_end <= 2 * CONTEXT:
+            groups[-1].append(block)
+        else:
+            groups.append([block])
+    return groups
 
 
 def hunk(cell: int | None, old: list[str], new: list[str], group: list[Block], nearest: dict[int, Block]) -> Hunk:
