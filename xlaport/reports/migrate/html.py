@@ -9,10 +9,9 @@ from typing import NamedTuple, TextIO
 
 from xlaport.findings import Danger, Finding, Severity
 from xlaport.reports import html
-from xlaport.reports.migrate.markdown import DANGERS, GRADES, api_order, is_source
-from xlaport.reports.migrate.model import ApiUse, Effort, FileOutcome, Hunk, Item, Report, RuleNote, Status
+from xlaport.reports.migrate.markdown import DANGERS, grades, is_source
+from xlaport.reports.migrate.model import Effort, FileOutcome, Hunk, Item, Report, RuleNote
 from xlaport.reports.migrate.rules import TITLES
-from xlaport.targets import PROFILES
 
 APPLICABILITIES = {
     "safe": "safe", "required": "required", "unsafe": "unsafe", "manual": "by hand", "held": "held back",
@@ -26,10 +25,10 @@ def migration(report: Report, out: TextIO, others: tuple[str, ...] = ()) -> None
 
 def page(report: Report) -> str:
     return html.render(
-        "migrate.html", script_name="filter.js", report=report, title=PROFILES[report.target].title if report.target in PROFILES else report.target,
-        areas=areas(report), grades=grades(report), efforts=efforts(report), dangers=DANGERS, work=work(report), files=changed(report), apis=apis(report),
-        rules=named_rules(report), severities=[severity.value for severity in Severity], applicabilities=APPLICABILITIES, kept=kept(report),
-        is_source=is_source, unread=[file for file in report.files if file.status in (Status.FAILED, Status.SKIPPED)], key=key, verify=verified(report), preflight=preflights(report),
+        "migrate.html", script_name="filter.js", report=report,
+        areas=areas(report), grades=grades(report), efforts=efforts(report), dangers=DANGERS, work=work(report), files=changed(report),
+        rules=named_rules(report), severities=[severity.value for severity in Severity], applicabilities=APPLICABILITIES,
+        is_source=is_source, key=key, verify=verified(report), preflight=preflights(report),
     )
 
 
@@ -84,11 +83,6 @@ def areas(report: Report) -> list[Area]:
     return found
 
 
-def grades(report: Report) -> list[tuple[str, int]]:
-    counts = [(text, sum(f.grade is grade for f in report.idioms_converted)) for grade, text in GRADES.items()]
-    return [(text, count) for text, count in counts if count]
-
-
 def efforts(report: Report) -> list[tuple[Effort, int]]:
     return [(effort, count) for effort in Effort if (count := sum(item.effort is effort for item in report.work))]
 
@@ -141,24 +135,10 @@ def parts(hunk: Hunk, applied: Sequence[Finding]) -> Iterator[Part]:
 # -- what else there is
 
 
-def apis(report: Report) -> tuple[list[ApiUse], list[ApiUse]]:
-    """Those that need a look, the worst first, and those that run natively."""
-    others = sorted((use for use in report.apis if use.status != "native"), key=lambda use: api_order(use.status))
-    return others, [use for use in report.apis if use.status == "native"]
-
-
 def named_rules(report: Report) -> list[RuleNote | Finding]:
     """What every code in the report is: its page, or else the name that a finding gives it."""
     found = {finding.code: finding for finding in (*report.applied, *report.manual, *report.steps)}
     return [report.rule(code) or found[code] for code in sorted(found)]
-
-
-def kept(report: Report) -> list[tuple[str, list[Finding]]]:
-    named: dict[str, list[Finding]] = {}
-    for file in report.files:
-        for finding in file.kept_names:
-            named.setdefault(finding.message, []).append(finding)
-    return sorted(named.items())
 
 
 def verified(report: Report) -> list:

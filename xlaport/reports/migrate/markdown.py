@@ -6,7 +6,7 @@ What is left for a person goes last.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TextIO
@@ -14,8 +14,7 @@ from typing import TextIO
 from xlaport.diagnostics import counted
 from xlaport.findings import Danger, Finding, Grade
 from xlaport.reports.markdown import cell, code_span, details, fenced, plain, prose
-from xlaport.reports.migrate.model import FileOutcome, Hunk, Item, Report, Status, place
-from xlaport.targets import PROFILES
+from xlaport.reports.migrate.model import FileOutcome, Hunk, Item, Report, place
 
 COMFORTABLE = 20_000
 """Characters up to which hunks are shown unfolded: a longer text is scrolled past."""
@@ -68,16 +67,20 @@ def written(report: Report, form: Form, pointer: str = "") -> str:
 
 
 def head(report: Report) -> str:
-    title = title_of(report)
     lines = [
         "# Migration to TPU", "",
-        f"Target: {title} ({plain(report.target)} {plain(report.versions)}). Made by `xlaport migrate`.", "",
+        f"Target: {report.title} ({plain(report.target)} {plain(report.versions)}). Made by `xlaport migrate`.", "",
         f"**{report.honest_line}.** Files: {report.files_line}.", "",
     ]
-    counts = {grade: sum(1 for f in report.idioms_converted if f.grade is grade) for grade in GRADES}
-    lines += [f"- {counts[grade]} {text}" for grade, text in GRADES.items() if counts[grade]]
+    lines += [f"- {count} {text}" for text, count in grades(report)]
     lines += [f"- note: {prose(note)}" for note in report.notes]
     return "\n".join([*lines, ""])
+
+
+def grades(report: Report) -> list[tuple[str, int]]:
+    """What the grades of the edits mean, and how many edits have each."""
+    counts = Counter(finding.grade for finding in report.idioms_converted)
+    return [(text, counts[grade]) for grade, text in GRADES.items() if counts[grade]]
 
 
 # -- the plan
@@ -234,17 +237,11 @@ def included(report: Report, form: Form) -> Iterator[str]:
 # -- the torch APIs of the repository
 
 
-def title_of(report: Report) -> str:
-    """What a report calls its target."""
-    return PROFILES[report.target].title if report.target in PROFILES else report.target
-
-
 def apis(report: Report, form: Form) -> Iterator[str]:
     if not report.apis:
         return
-    native = [use for use in report.apis if use.status == "native"]
-    others = sorted((use for use in report.apis if use.status != "native"), key=lambda use: api_order(use.status))
-    yield f"## How {title_of(report)} runs the torch APIs used here\n"
+    native, others = report.native_apis, report.other_apis
+    yield f"## How {report.title} runs the torch APIs used here\n"
     yield "From the dispatcher's registrations and measured calls; see `xlaport/data/`.\n"
     if others and form.rows:
         yield "| API | status | detail | uses | first |\n|-|-|-|-|-|"
@@ -258,11 +255,6 @@ def apis(report: Report, form: Form) -> Iterator[str]:
         yield details(f"{len(native)} more run natively", names) if form.lists else f"{len(native)} more run natively.\n"
 
 
-def api_order(status: str) -> int:
-    order = ("error", "fallback", "sync", "partial", "unknown")
-    return order.index(status) if status in order else len(order)
-
-
 def requirements(report: Report) -> Iterator[str]:
     yield "## Requirements\n"
     yield fenced(report.requirements) + "\n"
@@ -270,20 +262,17 @@ def requirements(report: Report) -> Iterator[str]:
 
 
 def kept_names(report: Report, form: Form) -> Iterator[str]:
-    found: dict[str, list[str]] = defaultdict(list)
-    for file in report.files:
-        for finding in file.kept_names:
-            found[finding.message].append(place(finding))
+    found = report.kept_names
     if not found:
         return
     yield "## Names and texts that still say CUDA\n"
     yield "They work as they are and were not touched.\n"
-    names = [f"- {code_span(name)}: {listing(map(code_span, dict.fromkeys(found[name])), form.places)}" for name in sorted(found)]
+    names = [f"- {code_span(name)}: {listing(map(code_span, dict.fromkeys(map(place, places))), form.places)}" for name, places in found]
     yield details(counted(len(found), "name"), "\n".join(names)) if form.lists else f"{counted(len(found), 'name')}.\n"
 
 
 def unread(report: Report, form: Form) -> Iterator[str]:
-    found = [file for file in report.files if file.status in (Status.FAILED, Status.SKIPPED)]
+    found = report.unread
     if found:
         yield "## Files not handled\n"
         yield from (f"- {code_span(file.name)} {file.status.value}: {prose(file.reason)}" for file in found[: form.rows])

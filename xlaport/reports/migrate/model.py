@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from xlaport.engine import Held
 from xlaport.findings import DANGER_ORDER, Danger, Finding, Grade, Severity
 from xlaport.ruleset.sharding.plans import Plan
+from xlaport.targets import PROFILES
 
 if TYPE_CHECKING:  # only where one is included: their modules cost a run of `migrate` 30 ms
     from xlaport.preflight.result import Document
@@ -116,6 +117,10 @@ class FileOutcome:
         return line + shift, True
 
 
+STATUSES = ("error", "fallback", "sync", "partial", "unknown")
+"""Of APIs that need a look, the worst first."""
+
+
 @dataclass(frozen=True)
 class ApiUse:
     """One torch API the repository calls: how the target runs it, and where it is first used."""
@@ -126,10 +131,15 @@ class ApiUse:
     count: int
     first: str
 
+    @property
+    def rank(self) -> int:
+        """The worst status first."""
+        return STATUSES.index(self.status) if self.status in STATUSES else len(STATUSES)
+
 
 @dataclass(frozen=True)
 class RuleNote:
-    """What a report says of a rule that found something: kept with the report, as pages change. `area` is one of `areas.TITLES`."""
+    """What a report says of a rule that found something: kept with the report, as pages change. `area` is one of `rules.TITLES`."""
 
     code: str
     name: str
@@ -214,6 +224,34 @@ class Report:
     @cached_property
     def _files(self) -> dict[str, FileOutcome]:
         return {file.name: file for file in self.files}
+
+    @property
+    def title(self) -> str:
+        """What its target is called."""
+        return PROFILES[self.target].title if self.target in PROFILES else self.target
+
+    @cached_property
+    def unread(self) -> list[FileOutcome]:
+        """Files that were not handled."""
+        return [file for file in self.files if file.status in (Status.FAILED, Status.SKIPPED)]
+
+    @cached_property
+    def kept_names(self) -> list[tuple[str, list[Finding]]]:
+        """What still says CUDA, each name with its places."""
+        found: dict[str, list[Finding]] = defaultdict(list)
+        for file in self.files:
+            for finding in file.kept_names:
+                found[finding.message].append(finding)
+        return sorted(found.items())
+
+    @cached_property
+    def native_apis(self) -> list[ApiUse]:
+        return [use for use in self.apis if use.status == "native"]
+
+    @cached_property
+    def other_apis(self) -> list[ApiUse]:
+        """Those that need a look, the worst first."""
+        return sorted((use for use in self.apis if use.status != "native"), key=lambda use: use.rank)
 
     @cached_property
     def applied(self) -> list[Finding]:
