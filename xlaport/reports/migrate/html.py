@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
@@ -72,15 +73,11 @@ def areas(report: Report) -> list[Area]:
         rule = report.rule(finding.code)
         return rule.area if rule else TITLES[-1]
 
-    left = [item.finding for item in report.work]
+    edits, waits = Counter(map(of, report.applied)), Counter(map(of, report.steps))
+    left = Counter((of(item.finding), item.finding.danger) for item in report.work)
     titles = dict.fromkeys((*TITLES, *(rule.area for rule in report.rules)))
-    found = []
-    for title in titles:
-        here = [finding for finding in left if of(finding) == title]
-        edits, waits = (sum(of(finding) == title for finding in findings) for findings in (report.applied, report.steps))
-        if here or edits or waits:
-            found.append(Area(title, edits, {danger: sum(f.danger is danger for f in here) for danger in Danger}, waits))
-    return found
+    found = (Area(title, edits[title], {danger: left[title, danger] for danger in Danger}, waits[title]) for title in titles)
+    return [area for area in found if area.edits or area.waits or any(area.left.values())]
 
 
 def efforts(report: Report) -> list[tuple[Effort, int]]:
