@@ -1,8 +1,6 @@
 """What is left of torch_xla: imports nothing uses any more, and uses that no other rule speaks of."""
 
-import ast
-
-from xlaport.ruleset.api import Context, syntax
+from xlaport.ruleset.api import Context, is_below
 
 MODULE = "torch_xla"
 ADVICE = {
@@ -27,26 +25,14 @@ SPOKEN_OF = ("torch_xla.core.xla_model.optimizer_step", "torch_xla.distributed.p
 
 
 def check(context: Context):
-    used = {node.id for node in context.facts.of(ast.Name) if not syntax.is_dead(node)}
-    for node in context.facts.of(ast.Import, ast.ImportFrom):
-        if isinstance(node, ast.ImportFrom) and node.level:
-            continue
-        for alias in node.names:
-            name = alias.name if isinstance(node, ast.Import) else f"{node.module}.{alias.name}"
-            if name.split(".")[0] != MODULE:
-                continue
-            bound = alias.asname or (alias.name.split(".")[0] if isinstance(node, ast.Import) else alias.name)
-            if bound not in used:
-                written = alias.asname or alias.name
-                yield context.finding(node, f"`{name}` is imported and not used", context.drop_imported(node, written), is_idiom=False)
-    for name, nodes in context.names.references.items():
-        if not name.startswith(MODULE + ".") or name in SPOKEN_OF:
-            continue
-        for node in nodes:
-            if not isinstance(node.parent, ast.Attribute) and not syntax.is_dead(node) and syntax.is_read(node) | syntax.is_called(node):
-                yield context.finding(node, advice(name), danger=None)
+    for node, bound, name, is_used in context.imports_below(MODULE):
+        if not is_used:
+            yield context.finding(node, f"`{name}` is imported and not used", context.drop_imported(node, bound), is_idiom=False)
+    for name, node in context.named_below(MODULE):
+        if name != MODULE and name not in SPOKEN_OF:
+            yield context.finding(node, advice(name))
 
 
 def advice(name: str) -> str:
-    start = next((start for start in ADVICE if name == start or name.startswith(start + ".")), "")
+    start = next((start for start in ADVICE if is_below(name, start)), "")
     return f"`{name}` has no form here that is safe to write: {ADVICE[start]}" if start else f"`{name}` is torch_xla's, which is not there"

@@ -58,23 +58,14 @@ def assigned(context: Context, name: str):
 
 def left(context: Context):
     """What has no form of one line."""
-    for name, nodes in context.names.references.items():
-        start = next((start for start in LEFT if name == start or name.startswith(start + ".")), "")
-        if not start or name == DEVICE:
-            continue
-        for node in nodes:
-            if not isinstance(node.parent, ast.Attribute) and not syntax.is_dead(node) and (syntax.is_read(node) or syntax.is_called(node)):
-                yield context.finding(node.parent if syntax.is_called(node) else node, f"`{name}` {LEFT[start]}")
+    for start, message in LEFT.items():
+        for name, node in context.named_below(start):
+            if name != DEVICE:
+                yield context.finding(node.parent if syntax.is_called(node) else node, f"`{name}` {message}")
 
 
 def imports(context: Context):
     """Of modules that are gone: taken out where nothing uses what they bind, which the finding at each use speaks of otherwise."""
-    used = {node.id for node in context.facts.of(ast.Name) if not syntax.is_dead(node)}
-    for node in context.facts.of(ast.Import, ast.ImportFrom):
-        for alias in node.names:
-            name = alias.name if isinstance(node, ast.Import) else f"{node.module}.{alias.name}"
-            if not name.startswith(GONE) or isinstance(node, ast.ImportFrom) and node.level:
-                continue
-            bound = alias.asname or (alias.name.split(".")[0] if isinstance(node, ast.Import) else alias.name)
-            ops = None if bound in used else context.drop_imported(node, alias.asname or alias.name)
-            yield context.finding(node, f"`{name}` is not there in 0.2", ops, is_idiom=False)
+    for node, bound, name, is_used in context.imports_below(*GONE):
+        ops = None if is_used else context.drop_imported(node, bound)
+        yield context.finding(node, f"`{name}` is not there in 0.2", ops, is_idiom=False)

@@ -151,6 +151,13 @@ def argument(call: ast.Call, name: str, position: int | None = None) -> ast.expr
     return next((keyword.value for keyword in call.keywords if keyword.arg == name), None)
 
 
+def imported(node: ast.Import | ast.ImportFrom) -> list[str]:
+    """Dotted names an import statement brings in; none for a relative one."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    return [] if node.level else [f"{node.module}.{alias.name}" for alias in node.names]
+
+
 def is_called(node: ast.expr) -> bool:
     return isinstance(node.parent, ast.Call) and node.parent.func is node
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -85,6 +85,22 @@ class Context:
         for node in named.values():
             if syntax.is_read(node) and not self.is_second_name(node) and not syntax.is_dead(node):
                 yield node
+
+    def named_below(self, module: str) -> Iterator[tuple[str, ast.expr]]:
+        """Live uses of a module's names, with the longest name that is written there."""
+        for name, nodes in self.names.references.items():
+            for node in nodes if is_below(name, module) else ():
+                if not isinstance(node.parent, ast.Attribute) and not syntax.is_dead(node) and (syntax.is_read(node) or syntax.is_called(node)):
+                    yield name, node
+
+    def imports_below(self, *modules: str) -> Iterator[tuple[ast.Import | ast.ImportFrom, str, str, bool]]:
+        """Imports of modules and of what is in them: the statement, the name there, what it stands for, and whether anything uses it."""
+        used = {node.id for node in self.facts.of(ast.Name) if not syntax.is_dead(node)}
+        for node in self.facts.of(ast.Import, ast.ImportFrom):
+            for alias, name in zip(node.names, syntax.imported(node)):
+                if any(is_below(name, module) for module in modules):
+                    bound = alias.asname or alias.name
+                    yield node, bound, name, bound.split(".")[0] in used
 
     def is_second_name(self, node: ast.expr) -> bool:
         """A name the file itself gave: the finding belongs to the place that gave it."""
@@ -256,3 +272,8 @@ __all__ = [
     "AddPrelude", "Context", "Danger", "EditCall", "EnsureImport", "Finding", "Grade", "InsertStatement", "Kind", "Mode",
     "Severity", "syntax",
 ]
+
+
+def is_below(name: str, module: str) -> bool:
+    """Is it the module, or something in it?"""
+    return name == module or name.startswith(module + ".")

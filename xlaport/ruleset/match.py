@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from xlaport.analysis.facts import FUNCTIONS, ancestors, enclosing_scope, is_called, is_dead, is_read
+from xlaport.analysis.facts import FUNCTIONS, ancestors, enclosing_scope, imported, is_called, is_dead, is_read
 from xlaport.analysis.training import contains
 from xlaport.findings import Confidence, Danger, Finding, Grade, Severity
 from xlaport.residue import WORDS
@@ -165,13 +165,6 @@ def unique_pairs(built: Index, view: Context, names) -> list[tuple[Rule, str]]:
             if rule not in found and not view.project.provides(name, view.module.source.path):
                 found[rule] = name
     return list(found.items())
-
-
-def imported(node: ast.Import | ast.ImportFrom) -> list[str]:
-    """Dotted names an import statement brings in; none for a relative one."""
-    if isinstance(node, ast.Import):
-        return [alias.name for alias in node.names]
-    return [] if node.level else [f"{node.module}.{alias.name}" for alias in node.names]
 
 
 def import_finding(context: Context, node: ast.stmt, name: str) -> Finding:
