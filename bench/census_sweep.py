@@ -131,37 +131,45 @@ def sweep(checkout: Path, work: Path) -> Sweep:
     report.unlink(missing_ok=True)
     first = child.xlaport("migrate", checkout, "--out", port, "--report", report)
     second = child.xlaport("migrate", port, "--out", again, "--report", report.with_suffix(".again.md"))
-    told = content(report).decode("utf-8")
-    named = lines_named(told)
+    look = looked_at(checkout, port, again, report, {"migrate": first, "second migrate": second})
     files = python_files(checkout)
-    hits = [hit for file in python_files(port) for hit in words_in_code(file, port)]
-    unnamed = [hit for hit in hits if not {hit.start, hit.line} & named.get(hit.path, set())]
-    unparsable = [file for file in files if parsed(checkout / file) and not parsed(port / file)]
-    unstable = [file for file in names(port) if content(port / file) != content(again / file)]
-    no_ops = [place for file in files for place in no_op_edits(file, checkout / file, port / file)]
-    crashes = [*crash("migrate", first), *crash("second migrate", second), *failed_rules(told)]
+    no_ops = [f"{place}: an edit that changes nothing" for file in files for place in no_op_edits(file, checkout / file, port / file)]
     counts = Counts(
         name=checkout.name,
         lines=sum(content(checkout / file).count(b"\n") for file in files),
-        files=len(files),
-        hits=len(hits),
-        unnamed=len(unnamed),
-        crashes=len(crashes),
-        unparsable=len(unparsable),
-        unstable=len(unstable),
         no_op=len(no_ops),
         cpu=round(first.cpu, 2),
         peak=round(first.peak),
+        **look.counts,
         **summary(first.out),
     )
-    complaints = (
-        *(f"{hit.path}:{hit.line} not named: {hit.token}" for hit in unnamed),
-        *(f"{file}: does not parse any more" for file in unparsable),
-        *(f"{file}: changes in a second migrate" for file in unstable),
-        *(f"{place}: an edit that changes nothing" for place in no_ops),
-        *crashes,
-    )
+    complaints = (*look.complaints, *no_ops, *look.crashes)
     return Sweep(counts, complaints)
+
+
+@dataclass(frozen=True)
+class Look:
+    """What the output itself says. `counts` are named as the fields of `Counts` are."""
+
+    counts: dict[str, int]
+    complaints: list[str]
+    crashes: list[str]
+
+
+def looked_at(checkout: Path, port: Path, again: Path, report: Path, runs: dict[str, child.Child], words: re.Pattern[str] = WORDS) -> Look:
+    """Reads a port, a port of that and the report; `runs` by what a crash of one is called."""
+    told = content(report).decode("utf-8")
+    named = lines_named(told)
+    files = python_files(checkout)
+    hits = [hit for file in python_files(port) for hit in words_in_code(file, port, words)]
+    unnamed = [f"{hit.path}:{hit.line} not named: {hit.token}" for hit in hits if not {hit.start, hit.line} & named.get(hit.path, set())]
+    unparsable = [f"{file}: does not parse any more" for file in files if parsed(checkout / file) and not parsed(port / file)]
+    unstable = [f"{file}: changes in a second migrate" for file in names(port) if content(port / file) != content(again / file)]
+    crashes = [*(line for what, done in runs.items() for line in crash(what, done)), *failed_rules(told)]
+    counts = {
+        "files": len(files), "hits": len(hits), "unnamed": len(unnamed), "crashes": len(crashes), "unparsable": len(unparsable), "unstable": len(unstable),
+    }
+    return Look(counts, unnamed + unparsable + unstable, crashes)
 
 
 def summary(out: str) -> dict[str, int]:

@@ -81,21 +81,9 @@ def migrated(checkout: Path, folder: Path) -> tuple[Counts, list[str]]:
     folder.mkdir(parents=True)
     first = child.xlaport("migrate", checkout, *TARGET, "--out", port, "--report", report)
     second = child.xlaport("migrate", port, *TARGET, "--out", again)
-    told = census_sweep.content(report).decode("utf-8")
-    named = census_sweep.lines_named(told)
-    files = census_sweep.python_files(checkout)
-    hits = [hit for name in census_sweep.python_files(port) for hit in census_sweep.words_in_code(name, port, WORDS)]
-    unnamed = [hit for hit in hits if not {hit.start, hit.line} & named.get(hit.path, set())]
-    unparsable = [name for name in files if census_sweep.parsed(checkout / name) and not census_sweep.parsed(port / name)]
-    unstable = [name for name in census_sweep.names(port) if census_sweep.content(port / name) != census_sweep.content(again / name)]
-    crashes = [*census_sweep.crash("migrate", first), *census_sweep.crash("second migrate", second), *census_sweep.failed_rules(told)]
+    look = census_sweep.looked_at(checkout, port, again, report, {"migrate": first, "second migrate": second}, WORDS)
     numbers = {name: count for name, count in census_sweep.summary(first.out).items() if name in {"changed", "failed", "found", "converted", "left"}}
-    counts = Counts(
-        checkout.name, len(files), hits=len(hits), unnamed=len(unnamed), crashes=len(crashes), unparsable=len(unparsable), unstable=len(unstable), **numbers
-    )
-    complaints = [f"{hit.path}:{hit.line} not named: {hit.token}" for hit in unnamed]
-    complaints += [f"{name}: does not parse any more" for name in unparsable] + [f"{name}: changes in a second migrate" for name in unstable]
-    return counts, complaints + crashes
+    return Counts(checkout.name, **look.counts, **numbers), look.complaints + look.crashes
 
 
 def section(rows: list[Counts]) -> str:
