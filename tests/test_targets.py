@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 from dataclasses import fields
 from pathlib import Path
@@ -181,10 +182,14 @@ def test_the_report_says_which_target_suits(text, target, wanted):
 
 
 def test_kernels_of_the_device():
-    kinds = opstatus.kernels("torchtpu", "0.2")
+    lists = json.loads((opstatus.DATA / "op_kernels_torchtpu_0.2.json").read_text(encoding="utf-8"))["aten"]
+    kinds = {name: kind for kind, names in lists.items() for name in names}
     assert kinds["add"] == kinds["_fused_adamw"] == "kernel"
     assert kinds["dropout"] == "composite"
     assert kinds["huber_loss"] == kinds["linalg_eig"] == "none"
+    missing = opstatus.missing("torchtpu", "0.2")
+    assert missing["torch.nn.functional.huber_loss"].always and "torch.add" not in missing
+    assert not {operator for entry in missing.values() for operator in (*entry.always, *entry.sometimes) if kinds[operator] == "kernel"}
 
 
 def test_an_operator_without_a_kernel_is_an_error_there_alone():

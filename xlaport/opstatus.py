@@ -153,13 +153,6 @@ def load(target: str = "torch_xla", version: str = "2.9") -> OpStatusTable:
     return _table(json.loads(text))
 
 
-@cache
-def kernels(target: str, version: str) -> Mapping[str, str]:
-    """Operator of aten -> `kernel`, `composite` or `none`, as the dispatcher of a target's package has it."""
-    raw = json.loads((DATA / f"op_kernels_{target}_{version}.json").read_text(encoding="utf-8"))
-    return {name: kind for kind, names in raw["aten"].items() for name in names}
-
-
 @dataclass(frozen=True)
 class Missing:
     """The operators without a kernel that calls of one API come to, as `huber_loss`."""
