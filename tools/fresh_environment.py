@@ -46,12 +46,11 @@ def made(folder: Path, wanted: tuple[str, ...]) -> Path:
     torch, *others = wanted
     try:
         said = first_that_installs(folder, (f"{torch}+cpu", torch), others)
+        if said:
+            raise NotInstalled(said)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
-    if said:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise NotInstalled(said)
     finished.write_text("\n".join(wanted) + "\n", encoding="utf-8")
     return python_of(folder)
 
@@ -70,8 +69,8 @@ def first_that_installs(folder: Path, torches: tuple[str, ...], others: list[str
 
 def runs(python: Path, *arguments: str, timeout: float, **variables: str) -> str:
     """The standard output of a program in such an environment. Raises `subprocess.CalledProcessError`."""
-    environment = {**os.environ, "TPU_SKIP_MDS_QUERY": "1", "PYTHONNOUSERSITE": "1", **variables}
-    environment.pop("PYTHONPATH", None) if "PYTHONPATH" not in variables else None
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    environment = {**inherited, "TPU_SKIP_MDS_QUERY": "1", "PYTHONNOUSERSITE": "1", **variables}
     done = subprocess.run([str(python), *arguments], capture_output=True, text=True, env=environment, timeout=timeout, stdin=subprocess.DEVNULL)
     if done.returncode:
         print(done.stderr[-4000:], file=sys.stderr)
