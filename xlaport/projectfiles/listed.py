@@ -61,7 +61,8 @@ def findings(view: View, listing: Listing, is_elsewhere: bool = False) -> Iterat
     """Findings for one list. `is_elsewhere`: the target's package is listed elsewhere for the same installation."""
     wanted = pins(view.target)
     family = [item for item in listing.items if item.name in wanted]
-    foreign = [item for item in listing.items if item.name in packages_of_others(view.target)]
+    others = packages_of_others(view.target)
+    foreign = [item for item in listing.items if item.name in others]
     if not family and not foreign and any(OTHER_FRAMEWORKS.match(item.name) for item in listing.items):
         return
     if listing.locked:
@@ -72,7 +73,8 @@ def findings(view: View, listing: Listing, is_elsewhere: bool = False) -> Iterat
     if not is_elsewhere and not listing.only_constrains:
         yield from missing_package(view, listing, family + foreign)
     for item in foreign:
-        yield view.finding("XP865", item.start, item.end, f"{requirement_name(view, item)} is left out: {written_name(view.target)} takes its place, and needs another torch", item.remove)
+        message = f"{requirement_name(view, item)} is left out: {written_name(view.target)} takes its place, and needs another torch"
+        yield view.finding("XP865", item.start, item.end, message, item.remove)
     for item in listing.items:
         package = known(item.name)
         if package and not never_on_linux(item):
