@@ -1,8 +1,7 @@
-"""What `doctor` found, for a terminal of 80 columns and as JSON."""
+"""What `doctor` found, for a terminal of 80 columns."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from typing import TextIO
 
@@ -14,10 +13,9 @@ MARGIN = 9
 """Columns of the status."""
 
 STYLES = {Status.OK: "green", Status.WARNING: "yellow", Status.ERROR: "bold red"}
-VERSION = 1
 
 
-def text(found: Iterable[Check], out: TextIO) -> list[Check]:
+def doctor(found: Iterable[Check], out: TextIO) -> list[Check]:
     """A line or more for each check, as it is done; then how many there are of each kind."""
     write, told = writer(out), []
     for check in found:
@@ -30,12 +28,4 @@ def text(found: Iterable[Check], out: TextIO) -> list[Check]:
         out.flush()
     counts = {status: sum(check.status is status for check in told) for status in Status}
     write(f"{counted(counts[Status.ERROR], 'error')}, {counted(counts[Status.WARNING], 'warning')}, {counts[Status.OK]} ok", "bold")
-    return told
-
-
-def as_json(found: Iterable[Check], out: TextIO) -> list[Check]:
-    """`version` and `checks`: name, status (ok, warning, error), said, mend."""
-    told = list(found)
-    checks = [{"name": check.name, "status": check.status.value, "said": check.said, "mend": check.mend} for check in told]
-    print(json.dumps({"version": VERSION, "checks": checks}, indent=2), file=out)
     return told
