@@ -250,21 +250,23 @@ def write(path: Path, raw: bytes) -> None:
 
     Raises `OSError`.
     """
-    if os.path.exists(path) and not os.path.isfile(path):
-        path.write_bytes(raw)
-    else:
-        write_atomically(Path(os.path.realpath(path)), raw)
+    write_all({path: raw})
 
 
 def write_all(contents: dict[Path, bytes]) -> None:
     """`write` of several: every file is complete beside its place before the first takes it. Raises `OSError`; then none is replaced, unless a rename failed."""
     with ExitStack() as stack:
         for path, raw in contents.items():
-            if os.path.isfile(path) or not os.path.exists(path):
+            if not is_stream(path):
                 stack.enter_context(replacement(Path(os.path.realpath(path)), raw))
     for path, raw in contents.items():
-        if os.path.exists(path) and not os.path.isfile(path):
+        if is_stream(path):
             path.write_bytes(raw)
+
+
+def is_stream(path: Path) -> bool:
+    """There is something that is no file, such as a pipe or terminal: it is written to, nothing takes its place."""
+    return os.path.exists(path) and not os.path.isfile(path)
 
 
 def refusal(path: Path) -> str:
@@ -274,8 +276,7 @@ def refusal(path: Path) -> str:
     folder = os.path.dirname(os.path.realpath(path))
     if not os.path.isdir(folder):
         return "no such folder"
-    exists, is_replaced = os.path.exists(path), os.path.isfile(path) or not os.path.exists(path)
-    if exists and not os.access(path, os.W_OK) or is_replaced and not os.access(folder, os.W_OK | os.X_OK):
+    if os.path.exists(path) and not os.access(path, os.W_OK) or not is_stream(path) and not os.access(folder, os.W_OK | os.X_OK):
         return "permission denied"
     return ""
 

@@ -27,7 +27,7 @@ def chosen(paths: Iterable[Path], forms: Collection[str], made: Path | None = No
 
 
 def form_of(path: Path, forms: Collection[str]) -> str:
-    if not path.suffix and path.exists() and not path.is_file() and not path.is_dir():
+    if not path.suffix and files.is_stream(path) and not path.is_dir():
         return UNNAMED
     found = {ending: form for ending, form in ENDINGS.items() if form in forms}
     ending = max((ending for ending in found if path.name.lower().endswith(ending)), key=len, default=None)
