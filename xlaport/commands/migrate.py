@@ -82,7 +82,7 @@ def migrated(options: argparse.Namespace) -> int:
         plans=plans, notes=notes(outcomes, sources, copied=bool(options.out)) + suited(sources, target),
     )
     report = completed(report, project, settings) if in_full else report
-    write_reports(reports, report)
+    forms.write(migrate.texts(report, reports))
     return show(options, report, changes)
 
 
@@ -274,12 +274,6 @@ def write_elsewhere(out: Path, tree: files.Tree, changed: dict[Path, FileChange]
     if failed and len(failed) == len(copied):
         raise UserError(f"{out}: {next(iter(failed.values()))}")
     return failed
-
-
-def write_reports(reports: Mapping[Path, str], report: Report) -> None:
-    """Every form is made before the first file is written."""
-    others = tuple(map(str, reports))
-    forms.write({path: migrate.printed(report, form, others) for path, form in reports.items()})
 
 
 def show(options: argparse.Namespace, report: Report, changes: dict[Path, FileChange]) -> int:

@@ -28,8 +28,7 @@ def run(options: argparse.Namespace) -> int:
     report = json.read(options.saved)
     for path in options.include:
         report = json.with_included(report, path)
-    others = tuple(map(str, chosen))
-    forms.write({path: migrate.printed(report, form, others) for path, form in chosen.items()})
+    forms.write(migrate.texts(report, chosen))
     if shown:
-        migrate.form(shown)(report, sys.stdout, others)
+        migrate.form(shown)(report, sys.stdout, tuple(map(str, chosen)))
     return 0

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
+from pathlib import Path
 
 FORMS = ("text", "json", "sarif", "github", "markdown", "comment", "html")
 """Modules of this package, imported when they are asked for."""
@@ -20,3 +21,9 @@ def printed(report, name: str, others: tuple[str, ...] = ()) -> str:
     out = io.StringIO()
     form(name)(report, out, others)
     return out.getvalue()
+
+
+def texts(report, forms: Mapping[Path, str]) -> dict[Path, str]:
+    """The report for each of the files that it is written to, which point to each other."""
+    others = tuple(map(str, forms))
+    return {path: printed(report, form, others) for path, form in forms.items()}
