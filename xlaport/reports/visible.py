@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
+from xlaport.errors import one_line
+
+UNBROKEN = re.compile(r"[^\t\n]+")
+
 
 def visible(text: str) -> str:
     """With control, format and bidirectional characters, lone surrogates and odd blanks as Python escapes them (`\\u202e`). Lines and tabs stay."""
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() or char in "\t\n" else char.encode("unicode_escape").decode("ascii") for char in text)
+    return text if text.isprintable() else UNBROKEN.sub(lambda found: one_line(found[0]), text)
 
 
 def line(text: str) -> str:
