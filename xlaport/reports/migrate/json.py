@@ -144,11 +144,11 @@ def finding_of(found: Any, where: str) -> Finding:
     def of(name: str, kind: Any) -> Any:
         return saved.structured(kind, saved.part(found, name, where), f"{where}.{name}")
 
-    grade = of("grade", Grade)
-    saved.expect(min(of("line", int), of("column", int), of("end_line", int), of("end_column", int)) > 0, where, "not at a place of a file")
+    grade, place = of("grade", Grade), [of(name, int) for name in ("line", "column", "end_line", "end_column")]
+    saved.expect(min(place) > 0, where, "not at a place of a file")
     return Finding(
         of("code", str), of("name", str), of("file", str),
-        Location(of("line", int), of("column", int), of("end_line", int), of("end_column", int), of("cell", int | None)),
+        Location(*place, of("cell", int | None)),
         of("message", str), of("severity", Severity), of("danger", Danger),
         None if grade is Grade.MANUAL else Fix(grade, (), of("group", str | None)),
         of("is_idiom", bool), of("effects", tuple[Effect, ...]), of("confidence", Confidence),
