@@ -13,7 +13,6 @@ COLOURS = {
     "parameter": "#3b6fb6", "optimizer": "#7aa6d8", "batch": "#c8a24a", "buffer": "#8d8d8d", "state": "#8d8d8d", "padding": "#cccccc",
     "temporaries": "#c0563f", "outputs": "#6a994e", "code": "#6b4e9b",
 }
-ANSWERS = ("slice", "verdict", "GiB a device", "step at least", "cost model", "reason")
 
 Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
 """Titles of columns, and rows."""
@@ -40,7 +39,7 @@ def view(document: Document) -> dict[str, Any]:
         "verdict": words.WORDS[shown.verdict].lower(),
         "fits": shown.verdict is Verdict.FITS,
         "slice": str(shown.topology),
-        "slices": (ANSWERS, [markdown.row(str(result.topology), result) for result in document.results]),
+        "slices": (markdown.ANSWERS, [markdown.row(str(result.topology), result) for result in document.results]),
         "memory": list(pieces(shown)) if shown.memory and not shown.memory.exceeded else [],
         "times": words.times(shown) if shown.time else "",
         "tables": [(header, rows) for header, rows in tables(document, shown) if rows],
@@ -50,9 +49,9 @@ def view(document: Document) -> dict[str, Any]:
 
 
 def tables(document: Document, shown: Result) -> Iterable[Table]:
-    yield ("operations that", "operator", "line"), [(words.SITES[site.kind], site.operator, words.place(site.line)) for site in shown.sites]
-    yield ("largest buffers, GiB", "shapes", "made by"), [(words.gib(buffer.size), ", ".join(buffer.shapes[:2]), words.where(buffer)) for buffer in shown.buffers]
-    yield ("tried by compiling", *ANSWERS[1:]), [markdown.row(attempt.what, attempt.result) for attempt in document.attempts]
+    yield markdown.OPERATIONS, [(words.SITES[site.kind], site.operator, words.place(site.line)) for site in shown.sites]
+    yield markdown.BUFFERS, [(words.gib(buffer.size), ", ".join(buffer.shapes[:2]), words.where(buffer)) for buffer in shown.buffers]
+    yield markdown.ATTEMPTS, [markdown.row(attempt.what, attempt.result) for attempt in document.attempts]
 
 
 def pieces(result: Result) -> Iterator[Piece]:

@@ -9,6 +9,13 @@ from xlaport.preflight.result import Document, Result
 from xlaport.reports.markdown import cell, code_span, prose
 from xlaport.reports.preflight import text as words
 
+ANSWERS = ("slice", "verdict", "GiB a device", "step at least", "cost model", "reason")
+"""Titles of what `row` gives."""
+
+OPERATIONS = ("operations that", "operator", "line")
+BUFFERS = ("largest buffers, GiB", "shapes", "made by")
+ATTEMPTS = ("tried by compiling", *ANSWERS[1:])
+
 
 def preflight(document: Document, out: TextIO) -> None:
     print("\n".join(section(document)), file=out)
@@ -31,7 +38,7 @@ def table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> list[str]:
 
 
 def slices(document: Document) -> list[str]:
-    return table(("slice", "verdict", "GiB a device", "step at least", "cost model", "reason"), (map(prose, row(str(result.topology), result)) for result in document.results))
+    return table(ANSWERS, (map(prose, row(str(result.topology), result)) for result in document.results))
 
 
 def row(name: str, result: Result) -> tuple[str, ...]:
@@ -57,18 +64,18 @@ def places(result: Result) -> list[str]:
     if not result.sites:
         return []
     rows = ((words.SITES[site.kind], code_span(site.operator), code_span(words.place(site.line))) for site in result.sites)
-    return [*table(("operations that", "operator", "line"), rows), ""]
+    return [*table(OPERATIONS, rows), ""]
 
 
 def buffers(result: Result) -> list[str]:
     if not result.buffers:
         return []
     rows = ((words.gib(buffer.size), code_span(", ".join(buffer.shapes[:2])), prose(words.where(buffer))) for buffer in result.buffers)
-    return [*table(("largest buffers, GiB", "shapes", "made by"), rows), ""]
+    return [*table(BUFFERS, rows), ""]
 
 
 def helps(document: Document) -> list[str]:
     if not document.attempts:
         return []
     rows = (map(prose, row(attempt.what, attempt.result)) for attempt in document.attempts)
-    return [*table(("tried by compiling", "verdict", "GiB a device", "step at least", "cost model", "reason"), rows), ""]
+    return [*table(ATTEMPTS, rows), ""]
