@@ -100,8 +100,8 @@ def report(made: dict, loaded: dict[int, Load], tries: int) -> str:
     rows = [(f"{size:,}", f"{size * HUNKS:,}", *(f"{seconds:.2f} s, {shown(length)}" for seconds, length in made[size].values())) for size in SIZES]
     pages = [(f"{size:,}", *(f"{value:.2f}" for value in (one.opened, one.filtered, one.unfolded, usable(one), one.all, one.wall))) for size, one in loaded.items()]
     return "\n".join([
-        "## Reports of many files", "", f"`python bench/report_page.py --update-results`: made-up migrations, {HUNKS} edits a file. CPU seconds and size of each form; Markdown stays",
-        "below what a comment on GitHub holds.", "",
+        "## Reports of many files", "", f"`python bench/report_page.py --update-results`: made-up migrations, {HUNKS} edits a file. CPU seconds and size of each form; Markdown",
+        "is the whole of it, of which a comment on GitHub (`.comment.md`) shows what it has room for.", "",
         results_doc.table(("files", "edits", "JSON", "HTML", "Markdown", "SARIF"), rows), "",
         f"The page in headless Chromium, medians of {tries}: CPU seconds of the page's own thread (usable: open, filtered by a rule, one file unfolded; at most",
         f"{ALLOWED:.0f}), and seconds on the clock until it is open, on two processors that other work had a share of.", "",
