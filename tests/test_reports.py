@@ -150,8 +150,8 @@ def without(name: str) -> dict:
     return {key: value for key, value in GOOD.items() if key != name}
 
 
-def changed_at(path: str, value: object) -> dict:
-    made = json.loads(json.dumps(GOOD))
+def changed_at(path: str, value: object, document: dict = GOOD) -> dict:
+    made = json.loads(json.dumps(document))
     *way, last = [int(step) if step.isdecimal() else step for step in path.split(".")]
     at = made
     for step in way:
@@ -234,13 +234,7 @@ def test_included_answers_are_in_every_form_that_is_read(here, capsys):
 def test_answers_that_are_none_are_one_line(kind, path, value, said, here, capsys):
     words = saved_files()
     file = Path(f"{kind}.json")
-    document = json.loads(file.read_text())
-    *way, last = [int(step) if step.isdecimal() else step for step in path.split(".")]
-    at = document
-    for step in way:
-        at = at[step]
-    at[last] = value
-    file.write_text(json.dumps(document))
+    file.write_text(json.dumps(changed_at(path, value, json.loads(file.read_text()))))
     assert cli.main([*words, "--out", "x.html"]) == 2
     error = capsys.readouterr().err
     assert one_error_line(error) and said in error and file.name in error and not Path("x.html").exists()
