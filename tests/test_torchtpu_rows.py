@@ -713,6 +713,26 @@ def f(model):
 ''',
         [],
     ),
+    "numbered": (
+        '''
+def f(model, rank):
+    device = torch.device(f"xla:{rank}")
+    print(f"xla:{rank}", f"xla:{rank} is ready")
+    return model.to(f'xla:{rank}'), torch.ones(2, device=device)
+''',
+        '''
+import torch
+
+# Moving a module to TPU makes new parameters; swapping them in place keeps optimizers and tied weights attached.
+torch.__future__.set_swap_module_params_on_conversion(True)
+
+def f(model, rank):
+    device = torch.device("tpu")
+    print(f"xla:{rank}", f"xla:{rank} is ready")
+    return model.to('tpu'), torch.ones(2, device=device)
+''',
+        [],
+    ),
     "boundary": (
         '''
 def f(model, loader, optimizer):

@@ -166,24 +166,27 @@ def texts(context: Context):
         if is_xla(backend) and not syntax.is_dead(call):
             ops = context.replace(backend, '"{dist_backend}"')
             yield context.finding(call, ops=ops + context.edit_call(call, remove=[k.arg for k in call.keywords if constant(k.value) == "xla://"]))
-    for node in context.facts.of(ast.Constant):
+    for node in context.facts.of(ast.Constant, ast.JoinedStr):
         if is_xla(node) and names_device(context, node) and not syntax.is_dead(node):
             named, quote = ("backend", "{dist_backend}") if is_backend(context, node) else ("device", "{device_type}"), context.text(node)[-1]
             yield context.finding(node, f"the {named[0]}'s name", context.replace(node, quote + named[1] + quote))
-        elif isinstance(node.value, str) and VARIABLES.fullmatch(node.value):
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and VARIABLES.fullmatch(node.value):
             yield from variable(context, node)
 
 
-def is_backend(context: Context, node: ast.Constant) -> bool:
+def is_backend(context: Context, node: ast.Constant | ast.JoinedStr) -> bool:
     """The default of an option that names the process group's backend."""
     return isinstance(node.parent, ast.keyword) and node.parent.arg == "default" and "backend" in context.text(node.parent.parent)
 
 
 def is_xla(node: ast.AST | None) -> bool:
+    """`"xla"`, `"xla:0"`, `f"xla:{rank}"`."""
+    if isinstance(node, ast.JoinedStr):
+        return len(node.values) == 2 and constant(node.values[0]) == "xla:"
     return isinstance(node, ast.Constant) and isinstance(node.value, str) and NAME.fullmatch(node.value) is not None
 
 
-def names_device(context: Context, node: ast.Constant) -> bool:
+def names_device(context: Context, node: ast.Constant | ast.JoinedStr) -> bool:
     """Where a device may stand: an argument, a value, a default, a comparison; not a backend, which is a name of another kind."""
     place = node.parent
     if isinstance(place, ast.keyword):
