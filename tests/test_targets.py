@@ -9,11 +9,11 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
-from support import PLAIN, change, changes, findings, migrated, program
+from support import MAIN, PLAIN, ROOT, change, changes, findings, migrated, program, project
 
 from xlaport import opstatus
 from xlaport.config import Settings
-from xlaport.engine import Selection
+from xlaport.engine import Selection, contexts
 from xlaport.projectfiles import migrate as migrate_file
 from xlaport.ruleset import load
 from xlaport.ruleset.examples import blocks_of
@@ -150,6 +150,16 @@ def test_requirements():
     assert requirements("torch==2.12.*\n") == "torch==2.12.*\ntorch-tpu==0.2.*\n"
 
 
+@pytest.mark.parametrize("spec", ["==2.11.0", "==2.15.*", "~=2.12.1", ">=2.12,<2.14", ">=2.11,<=2.15"])
+def test_releases_in_the_range_stay(spec):
+    assert requirements(f"torch{spec}\n") == f"torch{spec}\ntorch-tpu==0.2.*\n"
+
+
+@pytest.mark.parametrize("spec", ["==2.10.1", "==2.16.0", "~=2.12", "~=2.16.1", ">=2.12", ">=2.9,<2.14", "<=2.14", ">=2.12,<3", "==2.12.0+cu128"])
+def test_releases_out_of_the_range_are_pinned(spec):
+    assert requirements(f"torch{spec}\n") == "torch>=2.11,<=2.15\ntorch-tpu==0.2.*\n"
+
+
 def requirements(text: str) -> str:
     source = SourceFile.from_bytes(Path("requirements.txt"), "requirements.txt", text.encode())
     return migrate_file(source, Selection(Settings(**TPU), PLAIN)).after.text
@@ -224,3 +234,15 @@ def test_a_hole_that_is_called_like_a_word_stays_a_hole(name):
     word = next(iter(target.spell))
     assert target.expand("f({" + word + "})") == f"f({target.spell[word]})"
     assert target.expand("f({" + word + "})", holes={word: None}) == "f({" + word + "})"
+
+
+@pytest.mark.parametrize("name", sorted(PROFILES))
+def test_templates_of_a_rule_keep_their_holes(name):
+    """Such as the `{reduction}` of a loss, and the `{rank}` of a rule that takes it from the program."""
+    settings = Settings(target=name)
+    context = contexts(project("print(1)\n"), ROOT / MAIN, settings)(load.builtin()[0])
+    call = next(iter(context.facts.of(ast.Call)))
+    word = next(iter(PROFILES[name].spell))
+    template, holes = "f({" + word + "})", {word: call.args[0]}
+    for ops in (context.replace(call, template, **holes), context.replace_statement(call.parent, template, **holes), context.insert(call.parent, "before", template, **holes)):
+        assert (getattr(ops[0], "template", "") or ops[0].code) == template
