@@ -13,7 +13,7 @@ from support import MAIN, PLAIN, ROOT, change, changes, findings, migrated, prog
 
 from xlaport import opstatus
 from xlaport.config import Settings
-from xlaport.engine import Selection, contexts
+from xlaport.engine import FileChange, Selection, contexts
 from xlaport.projectfiles import migrate as migrate_file
 from xlaport.ruleset import load
 from xlaport.ruleset.examples import blocks_of
@@ -161,8 +161,43 @@ def test_releases_out_of_the_range_are_pinned(spec):
 
 
 def requirements(text: str) -> str:
-    source = SourceFile.from_bytes(Path("requirements.txt"), "requirements.txt", text.encode())
-    return migrate_file(source, Selection(Settings(**TPU), PLAIN)).after.text
+    return file_change("requirements.txt", text).after.text
+
+
+def file_change(name: str, text: str, target: str = "torchtpu") -> FileChange:
+    """What `migrate` makes of a project's file that is no Python."""
+    source = SourceFile.from_bytes(Path(name), name, text.encode())
+    return migrate_file(source, Selection(Settings(target=target), PLAIN))
+
+
+def left(name: str, text: str, target: str = "torchtpu") -> dict[str, str]:
+    """Code -> the sentence with which it is left to a person."""
+    return {finding.code: finding.message for finding in file_change(name, text, target).remaining}
+
+
+def test_variables_that_nothing_reads_any_more():
+    assert file_change("run.sh", "export TPU_LAUNCH_BLOCKING=1\n").after.text == "export TORCH_TPU_LAUNCH_BLOCKING=1\n"
+    assert file_change("Dockerfile", "FROM python:3.11\nENV TPU_LAUNCH_BLOCKING=1\n").after.text == "FROM python:3.11\nENV TORCH_TPU_LAUNCH_BLOCKING=1\n"
+    assert not left("run.sh", "export TPU_LAUNCH_BLOCKING=1\n", "torch_xla")
+
+
+def test_scripts_speak_of_the_target():
+    text = "torchrun --nproc_per_node=8 train.py\nnvidia-smi -l 1\n"
+    tpu, xla = left("run.sh", text), left("run.sh", text, "torch_xla")
+    assert "set_tpu_launch_env" in tpu["XP862"] and "torch_xla.launch" in xla["XP862"]
+    assert "a package of its own" in tpu["XP863"] and "torch_xla[tpu]" in xla["XP863"]
+    assert file_change("run.sh", "CUDA_VISIBLE_DEVICES=-1 python train.py\n").after.text == "TORCH_DEVICE_BACKEND_AUTOLOAD=0 python train.py\n"
+
+
+def test_a_sharding_plan_has_the_sentence_of_its_page():
+    text = "distributed_type: FSDP\nfsdp_config:\n  fsdp_sharding_strategy: FULL_SHARD\n"
+    assert "do not know TorchTPU" in left("accelerate.yaml", text)["XP875"]
+    assert "fsdp.wrap" in left("accelerate.yaml", text, "torch_xla")["XP875"]
+
+
+def test_project_files_of_torchax_are_left_alone():
+    done = file_change("requirements.txt", "torch==2.3.1+cu121\nnvidia-cublas-cu12\n", "torchax")
+    assert done.after.text == done.before.text and not done.remaining
 
 
 def test_every_section_that_edits_has_an_example():
