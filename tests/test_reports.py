@@ -20,11 +20,12 @@ from test_notebooks import encoded
 from test_preflight_reports import document as preflight_document
 from test_verdicts import PAIR, STEPS, described, free, run as run_of
 from xlaport import cli, files
+from xlaport.engine import Held
 from xlaport.findings import Danger, Grade
 from xlaport.reports import markdown as marks, migrate
 from xlaport.reports.lint import markdown as lint_markdown
 from xlaport.reports.migrate import comment, hunks, json as saved, markdown, review, rules
-from xlaport.reports.migrate.html import changed
+from xlaport.reports.migrate.html import areas, changed
 from xlaport.reports.migrate.model import Effort, FileOutcome, Report, Status
 from xlaport.reports.preflight import json as preflight_json
 from xlaport.reports.verify import json as verify_json
@@ -294,6 +295,19 @@ def test_effort_follows_the_rule_and_what_is_left():
         finding("a.py", 1, "XP915", grade=Grade.MANUAL), finding("a.py", 2, "XP710", grade=Grade.MANUAL), finding("a.py", 3, "XP601", grade=Grade.UNSAFE), finding("a.py", 4, "XP710", grade=Grade.MANUAL, danger=Danger.NONE),
     )),))
     assert {item.finding.location.line: item.effort for item in made.work} == {1: Effort.DAYS, 2: Effort.HOURS, 3: Effort.MINUTES, 4: Effort.MINUTES}
+
+
+def test_areas_count_what_is_done_and_left():
+    """A rule that the report does not know (that of the step) belongs to the last."""
+    applied = (finding("a.py", 1), finding("a.py", 2), finding("a.py", 3, "XP602"))
+    manual = (finding("a.py", 4, grade=Grade.MANUAL), finding("a.py", 5, grade=Grade.MANUAL, danger=Danger.NONE), finding("a.py", 6, "XP710", grade=Grade.MANUAL, danger=Danger.SLOW))
+    held = (Held(finding("a.py", 7, danger=Danger.SILENT), "the rest of its group"),)
+    made = report((FileOutcome("a.py", Status.CHANGED, applied=applied, manual=manual, held=held),), steps=(finding("a.py", 8, "XP501"),))
+    assert [(area.title, area.edits, list(area.left.values()), area.waits, area.share, area.state[0]) for area in areas(made)] == [
+        ("Device", 2, [1, 1, 0, 1], 0, 50, "bad"), ("Mixed precision", 1, [0, 0, 0, 0], 0, 100, "good"), ("Distributed", 0, [0, 0, 1, 0], 0, 0, "fair"), ("Files", 0, [0, 0, 0, 0], 1, 0, "fair"),
+    ]
+    page = migrate.printed(made, "html")
+    assert "2 of minutes, 2 of hours" in page and "3 safe: the same meaning" in page
 
 
 # -- what annotates lines
