@@ -145,6 +145,81 @@ def test_a_wrap_under_a_condition_stays_there(here):
     assert wanted in (here / "train.py").read_text()
 
 
+ARGUMENTS = {
+    "None, ShardingStrategy.HYBRID_SHARD, None, functools.partial(size_based_auto_wrap_policy, min_num_params=1000), None, MixedPrecision(torch.bfloat16)":
+        'policy=int(1000), mixed_precision="bf16"',
+    "None, ShardingStrategy.HYBRID_SHARD, auto_wrap_policy=size_based_auto_wrap_policy": "policy=100_000_000",
+    "None, ShardingStrategy.HYBRID_SHARD, None, size_based_auto_wrap_policy": "policy=100_000_000",
+}
+
+
+@pytest.mark.parametrize("given, wrap", ARGUMENTS.items(), ids=["all", "policy by name", "policy"])
+def test_arguments_by_position(here, given, wrap):
+    start, _, rest = FSDP1.partition("FSDP(\n")
+    _, _, rest = rest.partition("\n    )\n")
+    (here / "train.py").write_text(f"{start}FSDP(model, {given})\n{rest}")
+    cli.main(["migrate", "train.py", "--runtime-library", "--report", "report.md"])
+    assert f"model = fsdp.wrap(model, fsdp_mesh, {wrap})\n" in (here / "train.py").read_text()
+    assert "fsdp.make_mesh(data=xr.process_count())" in (here / "train.py").read_text()
+    assert "| mesh | `ShardingStrategy.HYBRID_SHARD` | a copy of the model on each host" in (here / "report.md").read_text()
+
+
+SPELLED = program("""
+    import torch
+    import torch.distributed as dist
+    import torch.distributed.checkpoint as dcp
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+    from torch.distributed.tensor import DTensor
+
+    def main(model, batches):
+        dist.init_process_group("nccl")
+        mesh = init_device_mesh("cuda", (4,))
+        fully_shard(model, mesh=mesh, mp_policy=MixedPrecisionPolicy(torch.bfloat16))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for x in batches:
+            model(x.cuda()).sum().backward()
+            for p in model.parameters():
+                if isinstance(p.grad, DTensor):
+                    p.grad = p.grad.full_tensor()
+            optimizer.step()
+        dcp.save({"model": model.state_dict()}, checkpoint_id="last")
+    """)
+OTHERWISE = (
+    ("from torch.distributed.device_mesh import init_device_mesh", "from torch.distributed import init_device_mesh"),
+    ("from torch.distributed.fsdp import MixedPrecisionPolicy,", "from torch.distributed._composable.fsdp import MixedPrecisionPolicy,"),
+    ("from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard", "from torch.distributed.fsdp import MixedPrecisionPolicy\nfrom torch.distributed._composable.fsdp.fully_shard import fully_shard"),
+    ("from torch.distributed.tensor import DTensor", "from torch.distributed._tensor import DTensor"),
+    ("import torch.distributed.checkpoint as dcp", "import torch.distributed.checkpoint.state_dict_saver as dcp"),
+)
+
+
+@pytest.mark.parametrize("options", [[], ["--runtime-library"]], ids=["annotated", "library"])
+@pytest.mark.parametrize("plain, other", OTHERWISE, ids=[other.split()[-3] for _, other in OTHERWISE])
+def test_older_and_other_names_of_the_same_functions(here, options, plain, other):
+    ports = []
+    for text in (SPELLED, SPELLED.replace(plain, other)):
+        assert text == SPELLED or other in text
+        (here / "train.py").write_text(text)
+        cli.main(["migrate", "train.py", *options])
+        ports.append((here / "train.py").read_text())
+    main = [port.partition("def main(")[2] for port in ports]
+    assert main[0] == main[1] and "mesh = " not in main[0].replace("fsdp_mesh = ", "")
+
+
+@pytest.mark.parametrize("wraps", [
+    "models = [FSDP(part) for part in parts]", "models = [fully_shard(part) for part in parts]", "models = (lambda part: FSDP(part), *parts)",
+    "return {name: FSDP(part) for name, part in parts}",
+])
+def test_wraps_that_a_statement_makes_many_of_are_left(here, wraps):
+    text = f"from torch.distributed.fsdp import FullyShardedDataParallel as FSDP, fully_shard\n\ndef build(parts):\n    {wraps}\n"
+    (here / "train.py").write_text(text)
+    cli.main(["migrate", "train.py"])
+    assert (here / "train.py").read_text() == text
+    cli.main(["migrate", "train.py", "--runtime-library"])
+    assert "fsdp.wrap(part, fsdp" in (here / "train.py").read_text()
+
+
 def test_report_names_the_plan(here):
     (here / "train.py").write_text(FSDP1)
     cli.main(["migrate", "train.py", "--runtime-library", "--out", "port", "--report", "report.md"])

@@ -1,13 +1,11 @@
 """`DistributedDataParallel(model, ...)`: on XLA the optimizer step reduces, so the wrapper comes off."""
 
 import ast
-import itertools
 
 from xlaport.ruleset.api import Context, Mode, syntax
 from xlaport.ruleset.sharding import placing
 from xlaport.ruleset.sharding.settings import DDP, Wrapper, read
 
-COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 MOVES = frozenset({"to", "cuda", "train", "eval", "float"})
 CUDA_ARGUMENTS = ("device_ids", "output_device", "delay_allreduce")
 
@@ -49,15 +47,9 @@ def unwrapped(context: Context, call: ast.Call):
     ops = context.replace(call, "{module}", module=module)
     if is_replicated and target is not None:
         ops += context.insert(statement, "after", "xm.broadcast_master_param({target})", target=target)
-    elif is_replicated and isinstance(module, (ast.Name, ast.Attribute)) and runs_once(call, statement):
+    elif is_replicated and isinstance(module, (ast.Name, ast.Attribute)) and syntax.runs_once(call):
         ops += context.insert(statement, "before", "xm.broadcast_master_param({module})", module=module)
     return ops
-
-
-def runs_once(call: ast.Call, statement: ast.stmt) -> bool:
-    """Not in a lambda or comprehension, nor in the head of a compound statement."""
-    inner = list(itertools.takewhile(lambda parent: parent is not statement, syntax.ancestors(call)))
-    return not hasattr(statement, "body") and not any(isinstance(parent, (ast.Lambda, ast.comprehension, *COMPREHENSIONS)) for parent in inner)
 
 
 def target_of(statement: ast.stmt, call: ast.Call) -> ast.expr | None:

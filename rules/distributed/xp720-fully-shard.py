@@ -4,7 +4,9 @@ import ast
 
 from xlaport.ruleset.api import Context, Danger, Mode, Severity, syntax
 from xlaport.ruleset.sharding import placing
-from xlaport.ruleset.sharding.settings import FSDP1, FSDP2, PARALLELIZE, PRECISIONS, Wrapper, read
+from xlaport.ruleset.sharding.settings import (
+    FSDP1, FSDP2, HYBRID, PARALLELIZE, PRECISIONS, Wrapper, arguments_of, parameter_type, read, strategy_of, whole_models,
+)
 
 CLASS_METHODS = ("state_dict_type", "set_state_dict_type", "optim_state_dict", "full_optim_state_dict", "optim_state_dict_to_load", "shard_full_optim_state_dict")
 
@@ -12,8 +14,8 @@ CLASS_METHODS = ("state_dict_type", "set_state_dict_type", "optim_state_dict", "
 def check(context: Context):
     if context.mode is not Mode.SPMD:
         return
-    calls = [call for call in context.calls(FSDP1, *FSDP2) if not syntax.is_dead(call)]
-    roots = roots_of(calls)
+    calls = [call for call in context.calls(FSDP1, FSDP2) if not syntax.is_dead(call)]
+    roots = whole_models(calls)
     for call in calls:
         wrapper = read(context, call, has_inner=len(calls) > 1)
         if wrapper is None:
@@ -38,23 +40,22 @@ def check_torchtpu(context: Context):
     """`fully_shard` stays as it is. The wrapper is FSDP1: left, with its settings in the words of FSDP2."""
     for call in context.calls(FSDP1):
         if not syntax.is_dead(call):
-            yield context.finding(call, fully_sharded(call))
+            yield context.finding(call, fully_sharded(arguments_of(context, call)))
     for call in context.calls(*(f"{FSDP1}.{name}" for name in CLASS_METHODS)):
         if not syntax.is_dead(call):
             yield context.finding(call, "goes with FullyShardedDataParallel: fully_shard has get_model_state_dict of torch.distributed.checkpoint.state_dict")
 
 
-def fully_sharded(call: ast.Call) -> str:
-    given = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
+def fully_sharded(given: dict[str, ast.expr]) -> str:
     parts = []
     if "auto_wrap_policy" in given:
         parts.append("first each module its policy wraps")
     if "mixed_precision" in given:
         parts.append("mp_policy=MixedPrecisionPolicy(...) for its mixed_precision")
-    strategy = ast.unparse(given["sharding_strategy"]).rpartition(".")[2] if "sharding_strategy" in given else "FULL_SHARD"
+    strategy = strategy_of(given)
     if strategy in {"SHARD_GRAD_OP", "_HYBRID_SHARD_ZERO2"}:
         parts.append("reshard_after_forward=False")
-    if strategy.lstrip("_").startswith("HYBRID"):
+    if strategy in HYBRID:
         parts.append("a mesh of two dimensions")
     if strategy == "NO_SHARD":
         return "FSDP1 is not established for TorchTPU, and shards nothing here: DistributedDataParallel"
@@ -73,19 +74,9 @@ def plan_of(wrapper: Wrapper, by_library: bool = False) -> str:
 def precisions(context: Context):
     """What computed in bfloat16 computes in float32 now."""
     for call in context.calls(*PRECISIONS):
-        low = [keyword for keyword in call.keywords if keyword.arg == "param_dtype" and not context.refers(keyword.value, "torch.float32")]
-        if low and not syntax.is_dead(call):
+        if parameter_type(context, call) is not None and not syntax.is_dead(call):
             message = 'FSDP cast parameters to this type: compute under torch.autocast("xla", dtype=torch.bfloat16) instead'
             yield context.finding(call, message, danger=Danger.SLOW, severity=Severity.WARNING)
-
-
-def roots_of(calls: list[ast.Call]) -> set[ast.Call]:
-    """The last call of each scope, outside loops: it wraps the whole model."""
-    last: dict[ast.AST, ast.Call] = {}
-    for call in calls:
-        if next(syntax.enclosing_loops(call), None) is None:
-            last[syntax.enclosing_scope(call)] = call
-    return set(last.values())
 
 
 def inner_ops(context: Context, wrapper: Wrapper):
@@ -100,14 +91,16 @@ def inner_ops(context: Context, wrapper: Wrapper):
 
 def wrapper_ops(context: Context, wrapper: Wrapper):
     statement = syntax.statement_of(wrapper.call)
+    if not syntax.runs_once(wrapper.call):
+        return None
     if placing.target_of(wrapper, statement) is not None:
         return context.replace(wrapper.call, "{module}.to({device})", module=wrapper.module) + placing.divided(context, wrapper, statement)
-    if hasattr(statement, "body") or syntax.enclosing(wrapper.call, ast.Lambda, ast.comprehension) is not None:
-        return None
     return placing.divided_before(context, wrapper, statement)
 
 
 def in_place_ops(context: Context, wrapper: Wrapper):
+    if not syntax.runs_once(wrapper.call):
+        return None
     statement = syntax.statement_of(wrapper.call)
     target = placing.target_of(wrapper, statement)
     is_itself = target is not None and statement.value is wrapper.call and context.text(target) == context.text(wrapper.module)
@@ -127,5 +120,5 @@ def goes(context: Context, statement: ast.stmt) -> bool:
     """A wrap in place of a part, or a condition around nothing else."""
     if isinstance(statement, ast.If):
         return not statement.orelse and all(goes(context, other) for other in statement.body)
-    takes = (*FSDP2, PARALLELIZE) if context.settings.runtime_library else FSDP2
+    takes = (FSDP2, PARALLELIZE) if context.settings.runtime_library else (FSDP2,)
     return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call) and context.refers(statement.value.func, *takes)

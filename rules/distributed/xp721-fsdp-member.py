@@ -3,7 +3,7 @@
 import ast
 
 from xlaport.ruleset.api import Context, Danger, Kind, Mode, syntax
-from xlaport.ruleset.sharding.settings import PARALLELIZE
+from xlaport.ruleset.sharding.settings import DEVICE_MESH, FSDP1, FSDP2, PARALLELIZE
 
 DROPPED_METHODS = frozenset(
     "unshard reshard set_modules_to_forward_prefetch set_modules_to_backward_prefetch set_requires_gradient_sync "
@@ -11,30 +11,21 @@ DROPPED_METHODS = frozenset(
 )
 AUTO_WRAP = "torch.distributed.fsdp.wrap.wrap"
 DROPPED_CALLS = ("torch.distributed.fsdp.wrap.enable_wrap", "torch.distributed.fsdp.register_fsdp_forward_method")
-STATE_CALLS = (
-    "torch.distributed.fsdp.FullyShardedDataParallel.summon_full_params",
-    "torch.distributed.fsdp.FullyShardedDataParallel.set_state_dict_type",
-    "torch.distributed.fsdp.FullyShardedDataParallel.state_dict_type",
-)
-FSDP1 = "torch.distributed.fsdp.FullyShardedDataParallel."
+STATE_CALLS = (FSDP1 + ".summon_full_params", FSDP1 + ".set_state_dict_type", FSDP1 + ".state_dict_type")
 WHOLE_STATES = {
     "torch.distributed.checkpoint.state_dict.get_model_state_dict": ("{0}.state_dict()", ("model",)),
     "torch.distributed.checkpoint.state_dict.set_model_state_dict": ("{0}.load_state_dict({1})", ("model", "model_state_dict")),
     "torch.distributed.checkpoint.state_dict.get_optimizer_state_dict": ("{1}.state_dict()", ("model", "optimizers")),
     "torch.distributed.checkpoint.state_dict.set_optimizer_state_dict": ("{1}.load_state_dict({2})", ("model", "optimizers", "optim_state_dict")),
-    FSDP1 + "optim_state_dict": ("{1}.state_dict()", ("model", "optim")),
-    FSDP1 + "full_optim_state_dict": ("{1}.state_dict()", ("model", "optim")),
-    FSDP1 + "optim_state_dict_to_load": ("{2}", ("model", "optim", "optim_state_dict")),
+    FSDP1 + ".optim_state_dict": ("{1}.state_dict()", ("model", "optim")),
+    FSDP1 + ".full_optim_state_dict": ("{1}.state_dict()", ("model", "optim")),
+    FSDP1 + ".optim_state_dict_to_load": ("{2}", ("model", "optim", "optim_state_dict")),
 }
 """What torch gathers and scatters for a checkpoint, as the state dict that holds whole values already; and the parameters used, in order."""
 
-LEFT = ("torch.distributed.tensor.distribute_tensor", "torch.distributed.device_mesh.init_device_mesh", FSDP1 + "shard_full_optim_state_dict")
-SHARDED_TENSORS = ("torch.distributed.tensor.DTensor", "torch.distributed._tensor.DTensor")
-DEVICE_MESH = "torch.distributed.device_mesh.init_device_mesh"
-WRAPPERS = (
-    "torch.distributed.fsdp.FullyShardedDataParallel", "torch.distributed.fsdp.fully_shard", "torch.distributed._composable.fsdp.fully_shard",
-    "torch.distributed._composable.fsdp.fully_shard.fully_shard",
-)
+LEFT = ("torch.distributed.tensor.distribute_tensor", DEVICE_MESH, FSDP1 + ".shard_full_optim_state_dict")
+SHARDED_TENSOR = "torch.distributed.tensor.DTensor"
+WRAPPERS = (FSDP1, FSDP2)
 SHARD_WORDS = ("FSDPModule", "DTensor", ".placements", "FullyShardedDataParallel")
 
 
@@ -131,7 +122,7 @@ def guards(context: Context):
     for branch in context.facts.of(ast.If):
         test = branch.test
         is_asked = isinstance(test, ast.Call) and isinstance(test.func, ast.Name) and test.func.id == "isinstance" and len(test.args) == 2
-        if is_asked and context.refers(test.args[1], *SHARDED_TENSORS) and not branch.orelse and not all(map(is_unwrapping, branch.body)) and not syntax.is_dead(branch):
+        if is_asked and context.refers(test.args[1], SHARDED_TENSOR) and not branch.orelse and not all(map(is_unwrapping, branch.body)) and not syntax.is_dead(branch):
             yield context.finding(branch, "no tensor is a DTensor under SPMD: what this guards is not done", danger=Danger.SILENT)
 
 

@@ -2,10 +2,11 @@
 
 import ast
 
-from xlaport.analysis.values import constant
 from xlaport.ruleset.api import Context, Mode, syntax
-from xlaport.ruleset.sharding.settings import LOW, PARTIAL, PRECISIONS, WRAP
+from xlaport.ruleset.sharding.settings import FSDP1, PARTIAL, PRECISIONS, arguments_of, parameter_type
 
+WRAP = "torch.distributed.fsdp.wrap."
+LOW = ("torch.bfloat16", "torch.float16", "torch.half")
 CLASSES = (WRAP + "transformer_auto_wrap_policy", "transformer_layer_cls")
 SIZE = (WRAP + "size_based_auto_wrap_policy", "min_num_params")
 CUSTOM = (WRAP + "lambda_auto_wrap_policy", "lambda_fn")
@@ -30,9 +31,11 @@ def check(context: Context):
         for call in context.calls(name):
             if call.args and not syntax.is_dead(call):
                 yield context.finding(call, ops=context.replace(call, template, given=call.args[0]))
-    for keyword in context.facts.of(ast.keyword):
-        if keyword.arg == "auto_wrap_policy" and context.refers(keyword.value, SIZE[0]) and not syntax.is_dead(keyword.value):
-            yield context.finding(keyword.value, ops=context.replace(keyword.value, f"{SMALLEST:_}"))
+    policies = [keyword.value for keyword in context.facts.of(ast.keyword) if keyword.arg == "auto_wrap_policy"]
+    policies += [arguments_of(context, call).get("auto_wrap_policy") for call in context.calls(FSDP1)]
+    for policy in dict.fromkeys(policies):
+        if policy is not None and context.refers(policy, SIZE[0]) and not syntax.is_dead(policy):
+            yield context.finding(policy, ops=context.replace(policy, f"{SMALLEST:_}"))
 
 
 def recomputed(context: Context, call: ast.Call):
@@ -46,8 +49,8 @@ def recomputed(context: Context, call: ast.Call):
 
 
 def precision(context: Context, call: ast.Call):
-    given = syntax.argument(call, "param_dtype", 0)
-    if given is None or isinstance(given, ast.Constant) and constant(given) is None or context.refers(given, "torch.float32", "torch.float"):
+    given = parameter_type(context, call)
+    if given is None:
         return context.finding(call, "parameters were computed in their own type; gradients are reduced in theirs", context.replace(call, "None"))
     if context.refers(given, *LOW):
         return context.finding(call, "bfloat16, with float32 weights in the optimizer", context.replace(call, '"bf16"'))

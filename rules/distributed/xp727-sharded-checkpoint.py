@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from xlaport.ruleset.api import Context, Mode, syntax
 
 DCP = "torch.distributed.checkpoint."
-SAVES = (DCP + "save", DCP + "async_save", DCP + "state_dict_saver.save", DCP + "state_dict_saver.async_save")
-LOADS = (DCP + "load", DCP + "state_dict_loader.load")
+SAVES = (DCP + "save", DCP + "async_save")
+LOAD = DCP + "load"
 STATES = {DCP + "state_dict." + name: index for name, index in (
     ("get_model_state_dict", 1), ("get_optimizer_state_dict", 2), ("get_state_dict", 2), ("set_model_state_dict", 1), ("set_optimizer_state_dict", 2), ("set_state_dict", 2),
 )}
@@ -20,7 +20,7 @@ STEPS = ("step", "global_step", "iteration", "iter_num", "epoch", "i")
 def check(context: Context):
     if context.mode is not Mode.SPMD or not context.settings.runtime_library:
         return
-    for call in context.calls(*SAVES, *LOADS):
+    for call in context.calls(*SAVES, LOAD):
         if not syntax.is_dead(call):
             yield context.finding(call, ops=converted(context, call))
 
@@ -38,7 +38,7 @@ def converted(context: Context, call: ast.Call):
     if not isinstance(call.parent, (ast.Expr, ast.Assign)):
         return None
     leftovers = [op for statement in only_for(context, function, call) for op in context.remove(statement)]
-    if context.refers(call.func, *LOADS):
+    if context.refers(call.func, LOAD):
         return context.replace(call, f"fsdp.load({{model}}, {second}, {{path}})", **holes) + leftovers
     later = ", asynchronous=True" if context.text(call.func).endswith("async_save") else ""
     return context.replace(call, f"fsdp.save({{model}}, {second}, {step_in(function)}, {{path}}{later})", **holes) + leftovers

@@ -17,6 +17,7 @@ SCOPES = (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.L
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 LEAVES = frozenset({ast.Name, ast.Constant, ast.alias})
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
+COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,6 +105,15 @@ def statement_of(node: ast.AST) -> ast.stmt:
     while not isinstance(node, ast.stmt):
         node = node.parent
     return node
+
+
+def runs_once(node: ast.expr) -> bool:
+    """Whether an expression is evaluated as its statement is: not in a lambda or comprehension, nor in the head of a compound statement."""
+    while not isinstance(node, ast.stmt):
+        if isinstance(node, (ast.Lambda, *COMPREHENSIONS)):
+            return False
+        node = node.parent
+    return not hasattr(node, "body")
 
 
 def block_of(statement: ast.stmt) -> list[ast.stmt]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from xlaport.ruleset.api import Context, Mode, syntax
-from xlaport.ruleset.sharding.settings import DATA_PARALLEL, DDP, FSDP1, FSDP2, Wrapper, read, value_of
+from xlaport.ruleset.sharding.settings import DATA_PARALLEL, DDP, FSDP1, FSDP2, Wrapper, arguments_of, read, value_of, whole_models
 
 CLIP = ("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_")
 SHARDED_CHECKPOINT = re.compile(r"\bSHARDED_STATE_DICT\b|\bdcp\.(?:async_)?save\b|distributed\.checkpoint as|from torch\.distributed import checkpoint")
@@ -35,9 +35,9 @@ def plans(context: Context) -> Iterator[Plan]:
     """Those of one file of a program that is to be ported."""
     if context.mode not in (Mode.SPMD, Mode.MP):
         return
-    calls = [call for call in context.calls(FSDP1, *FSDP2, *DDP, DATA_PARALLEL) if not syntax.is_dead(call)]
-    whole = {syntax.enclosing_scope(call): call for call in calls if next(syntax.enclosing_loops(call), None) is None}
-    for call in whole.values():
+    calls = [call for call in context.calls(FSDP1, FSDP2, *DDP, DATA_PARALLEL) if not syntax.is_dead(call)]
+    whole = whole_models(calls)
+    for call in whole:
         wrapper = read(context, call, has_inner=len(calls) > len(whole))
         if wrapper is not None and (context.settings.runtime_library or not context.refers(call.func, DATA_PARALLEL)):
             yield Plan(f"{context.module.source.name}:{call.lineno}", tuple(rows(context, wrapper)))
@@ -45,7 +45,8 @@ def plans(context: Context) -> Iterator[Plan]:
 
 def rows(context: Context, wrapper: Wrapper) -> Iterator[Row]:
     name = ast.unparse(wrapper.call.func)
-    given = {keyword.arg: " ".join(ast.unparse(keyword.value).split()) for keyword in wrapper.call.keywords if keyword.arg}
+    arguments = arguments_of(context, wrapper.call)
+    given = {name: " ".join(ast.unparse(value).split()) for name, value in arguments.items()}
     if context.mode is Mode.MP:
         yield Row("wrapper", name, "one process a chip; xm.optimizer_step averages the gradients")
         yield Row("batch", "of each process", "of each process; the job's is that times the chips")
@@ -55,7 +56,7 @@ def rows(context: Context, wrapper: Wrapper) -> Iterator[Row]:
         yield Row("wrapper", name, f"one process a host; {how}")
         asked = given.get("sharding_strategy") or given.get("mesh") or given.get("device_mesh") or "all GPUs"
         yield Row("mesh", asked, wrapper.mesh.said if by_library or not wrapper.is_sharded else "all chips along fsdp")
-        policy = value_of(context, syntax.argument(wrapper.call, "auto_wrap_policy"))
+        policy = value_of(context, arguments.get("auto_wrap_policy"))
         units = " ".join(ast.unparse(policy).split()) if policy is not None else "the modules that are wrapped" if wrapper.is_sharded else "the model"
         yield Row("units", units, wrapper.policy.said if by_library else "the compiler gathers each parameter where it is used")
         low = given.get("mixed_precision") or given.get("mp_policy") or ("as the settings say" if wrapper.precision.holes else "none")

@@ -4,33 +4,31 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xlaport.analysis.values import constant
 from xlaport.ruleset.api import Context, syntax
 
 FSDP1 = "torch.distributed.fsdp.FullyShardedDataParallel"
-FSDP2 = ("torch.distributed.fsdp.fully_shard", "torch.distributed._composable.fsdp.fully_shard", "torch.distributed._composable.fsdp.fully_shard.fully_shard")
+FSDP1_ARGUMENTS = ("module", "process_group", "sharding_strategy", "cpu_offload", "auto_wrap_policy", "backward_prefetch", "mixed_precision")
+"""By position (torch 2.9)."""
+
+FSDP2 = "torch.distributed.fsdp.fully_shard"
 DDP = ("torch.nn.parallel.DistributedDataParallel", "apex.parallel.DistributedDataParallel")
 DATA_PARALLEL = "torch.nn.DataParallel"
 
-PRECISIONS = ("torch.distributed.fsdp.MixedPrecision", "torch.distributed.fsdp.MixedPrecisionPolicy", "torch.distributed._composable.fsdp.MixedPrecisionPolicy")
-DEVICE_MESH = ("torch.distributed.device_mesh.init_device_mesh", "torch.distributed.init_device_mesh")
+PRECISIONS = ("torch.distributed.fsdp.MixedPrecision", "torch.distributed.fsdp.MixedPrecisionPolicy")
+DEVICE_MESH = "torch.distributed.device_mesh.init_device_mesh"
 PARALLELIZE = "torch.distributed.tensor.parallel.parallelize_module"
-PARTS = {
-    "torch.distributed.tensor.parallel.ColwiseParallel": "column", "torch.distributed.tensor.parallel.RowwiseParallel": "row",
-    "torch.distributed.tensor.parallel.style.ColwiseParallel": "column", "torch.distributed.tensor.parallel.style.RowwiseParallel": "row",
-}
+PARTS = {"torch.distributed.tensor.parallel.ColwiseParallel": "column", "torch.distributed.tensor.parallel.RowwiseParallel": "row"}
 MODEL_AXES = frozenset({"tp", "model", "tensor", "tensor_parallel", "mp"})
 """What programs call the dimension of a device mesh that layers are cut over."""
 
-WRAP = "torch.distributed.fsdp.wrap."
 PARTIAL = ("functools.partial",)
-LOW = ("torch.bfloat16", "torch.float16", "torch.half")
 
 WHOLE = "the model is one unit"
 ALL_CHIPS = "xr.global_runtime_device_count()"
-WHOLE_STRATEGIES = {"NO_SHARD": f"fsdp=1, data={ALL_CHIPS}"}
 HYBRID = ("HYBRID_SHARD", "_HYBRID_SHARD_ZERO2")
 
 
@@ -64,40 +62,53 @@ class Wrapper:
         return "fsdp=1" not in self.mesh.code
 
 
+COPIES = Piece(f"fsdp=1, data={ALL_CHIPS}", said="a copy of the model on every chip")
+
+
 def read(context: Context, call: ast.Call, has_inner: bool) -> Wrapper | None:
     """The settings of a wrapper; None where the module that is wrapped is not written out. `has_inner`: others wrap parts of the model."""
     module = syntax.argument(call, "module", 0)
     if module is None or any(isinstance(argument, ast.Starred) for argument in call.args):
         return None
-    if not context.refers(call.func, FSDP1, *FSDP2):
-        mesh = Piece(f"fsdp=1, data={ALL_CHIPS}", said="a copy of the model on every chip")
-        return Wrapper(call, module, mesh, Piece(", policy=None", said=WHOLE), Piece(said="as it was"), Piece(), batch_norm())
-    strategy = strategy_of(call)
+    if not context.refers(call.func, FSDP1, FSDP2):
+        return Wrapper(call, module, COPIES, Piece(", policy=None", said=WHOLE), Piece(said="as it was"), Piece(), batch_norm())
+    given = arguments_of(context, call)
+    strategy = strategy_of(given)
     parts, left = parts_of(context)
     mesh = mesh_of(context, call, strategy)
     if parts.code and (size := model_size(context)) is not None:
         mesh = Piece(", ".join(filter(None, [mesh.code, "model={size}"])), {**mesh.holes, "size": size}, f"{mesh.said}; layers over {ast.unparse(size)} chips along model")
-    return Wrapper(call, module, mesh, units_of(context, call, has_inner), precision_of(context, call), parts, left_out(call, strategy) + left)
+    return Wrapper(call, module, mesh, units_of(context, call, has_inner), precision_of(context, call), parts, left_out(given, strategy) + left)
 
 
 def batch_norm() -> tuple[str, ...]:
     return ("BatchNorm, where there is one, normalises over the batch of all chips",)
 
 
-def strategy_of(call: ast.Call) -> str:
-    given = syntax.argument(call, "sharding_strategy", 2)
-    return ast.unparse(given).rpartition(".")[2] if given is not None else "FULL_SHARD"
+def whole_models(calls: Sequence[ast.Call]) -> list[ast.Call]:
+    """The last call of each scope, outside loops: it wraps the whole model."""
+    return list({syntax.enclosing_scope(call): call for call in calls if next(syntax.enclosing_loops(call), None) is None}.values())
+
+
+def arguments_of(context: Context, call: ast.Call) -> dict[str, ast.expr]:
+    """What a wrapper is given, by name; those of FSDP1 may be positional."""
+    positional = zip(FSDP1_ARGUMENTS, call.args) if context.refers(call.func, FSDP1) else ()
+    return {**dict(positional), **{keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}}
+
+
+def strategy_of(given: Mapping[str, ast.expr]) -> str:
+    return ast.unparse(given["sharding_strategy"]).rpartition(".")[2] if "sharding_strategy" in given else "FULL_SHARD"
 
 
 def mesh_of(context: Context, call: ast.Call, strategy: str) -> Piece:
-    given = syntax.argument(call, "mesh", 1) if context.refers(call.func, *FSDP2) else syntax.argument(call, "device_mesh")
+    given = syntax.argument(call, "mesh", 1) if context.refers(call.func, FSDP2) else syntax.argument(call, "device_mesh")
     copies = copies_of(context, given)
     if copies is not None:
         return Piece("data={copies}", {"copies": copies}, f"{ast.unparse(copies)} copies of the model, each over an equal part of the chips")
     if strategy in HYBRID:
         return Piece("data=xr.process_count()", {}, "a copy of the model on each host, over its chips")
-    if strategy in WHOLE_STRATEGIES:
-        return Piece(WHOLE_STRATEGIES[strategy], {}, "a copy of the model on every chip")
+    if strategy == "NO_SHARD":
+        return COPIES
     unread = "" if strategy.isupper() else f", whatever {strategy} says"
     return Piece(said=f"all chips along fsdp{unread}")
 
@@ -105,7 +116,7 @@ def mesh_of(context: Context, call: ast.Call, strategy: str) -> Piece:
 def copies_of(context: Context, mesh: ast.expr | None) -> ast.expr | None:
     """Of a device mesh of two dimensions, the first: how many copies it has. A part of a mesh (`mesh["dp"]`) has one."""
     call = value_of(context, mesh)
-    if not isinstance(call, ast.Call) or not context.refers(call.func, *DEVICE_MESH):
+    if not isinstance(call, ast.Call) or not context.refers(call.func, DEVICE_MESH):
         return None
     shape, names = syntax.argument(call, "mesh_shape", 1), syntax.argument(call, "mesh_dim_names")
     says_tensor_parallel = isinstance(names, (ast.Tuple, ast.List)) and any(constant(name) in MODEL_AXES for name in names.elts)
@@ -137,7 +148,7 @@ def quoted(pattern: str) -> str:
 
 def model_size(context: Context) -> ast.expr | None:
     """Of the device mesh, how many chips a layer is cut over."""
-    for call in context.calls(*DEVICE_MESH):
+    for call in context.calls(DEVICE_MESH):
         shape, names = syntax.argument(call, "mesh_shape", 1), syntax.argument(call, "mesh_dim_names")
         if not isinstance(shape, (ast.Tuple, ast.List)):
             continue
@@ -160,10 +171,10 @@ def value_of(context: Context, node: ast.expr | None) -> ast.expr | None:
 
 def units_of(context: Context, call: ast.Call, has_inner: bool) -> Piece:
     """The policy itself goes on: `policies` makes what it was given one of `fsdp.wrap`."""
-    if context.refers(call.func, *FSDP2):
+    if context.refers(call.func, FSDP2):
         return classes_of(context, call) if has_inner else Piece(", policy=None", said=WHOLE)
-    given = syntax.argument(call, "auto_wrap_policy", 3)
-    if given is None or constant(given) is None and isinstance(given, ast.Constant):
+    given = arguments_of(context, call).get("auto_wrap_policy")
+    if given is None or is_none(given):
         return Piece(said="the repeated blocks") if has_inner else Piece(", policy=None", said=WHOLE)
     if is_own_function(context, given):
         return Piece(said="the repeated blocks, as a policy function of your own is not carried over")
@@ -186,7 +197,7 @@ def names_in(value: ast.expr) -> list[str]:
 
 def classes_of(context: Context, root: ast.Call) -> Piece:
     """`for m in model.modules(): if isinstance(m, Block): fully_shard(m)`; other wraps of layers are those of the repeated blocks."""
-    for call in context.calls(*FSDP2):
+    for call in context.calls(FSDP2):
         condition = call.parent.parent if isinstance(call.parent, ast.Expr) else None
         if call is root or not isinstance(condition, ast.If) or not isinstance(condition.test, ast.Call):
             continue
@@ -206,8 +217,8 @@ def is_own_function(context: Context, policy: ast.expr) -> bool:
 
 
 def precision_of(context: Context, call: ast.Call) -> Piece:
-    name, position = ("mp_policy", None) if context.refers(call.func, *FSDP2) else ("mixed_precision", 5)
-    given = syntax.argument(call, name, position)
+    name = "mp_policy" if context.refers(call.func, FSDP2) else "mixed_precision"
+    given = arguments_of(context, call).get(name)
     if given is not None:
         return Piece(", mixed_precision={precision}", {"precision": given}, "bfloat16, with float32 weights in the optimizer")
     settings = next((keyword.value for keyword in call.keywords if keyword.arg is None), None)
@@ -227,8 +238,19 @@ def says_key(context: Context, settings: ast.Name, key: str) -> bool:
     return isinstance(value, ast.Call) and any(keyword.arg == key for keyword in value.keywords)
 
 
-def left_out(call: ast.Call, strategy: str) -> tuple[str, ...]:
-    given = {keyword.arg: ast.unparse(keyword.value) for keyword in call.keywords if keyword.arg}
+def parameter_type(context: Context, call: ast.Call) -> ast.expr | None:
+    """Of a mixed precision, the type that parameters are cast to; None where they keep theirs."""
+    given = syntax.argument(call, "param_dtype", 0)
+    is_cast = given is not None and not is_none(given) and not context.refers(given, "torch.float32", "torch.float")
+    return given if is_cast else None
+
+
+def is_none(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
+
+
+def left_out(arguments: Mapping[str, ast.expr], strategy: str) -> tuple[str, ...]:
+    given = {name: ast.unparse(value) for name, value in arguments.items()}
     found = []
     if strategy == "SHARD_GRAD_OP" or given.get("reshard_after_forward") == "False":
         found.append("when parameters are gathered is the compiler's choice")
