@@ -224,6 +224,13 @@ def test_a_wrong_factor_shows_where_rounding_is_wide():
     assert verdict.judge_locked(noisy, verdict.step_deviations(noisy)).verdict is Verdict.MATCH
 
 
+@pytest.mark.parametrize(("size", "wanted"), [(5e-3, Verdict.MATCH), (0.02, Verdict.DRIFT)])
+def test_a_size_may_move_by_a_share_of_what_the_direction_does(size: float, wanted: Verdict):
+    """The original's perturbed run differs by 4 % of a gradient, by chance none of it along the gradient."""
+    found = locked([{**row(at, gradient=0.04), "gradient_size": size} for at in range(3)], [row(at, gradient=0.04) for at in range(3)])
+    assert verdict.judge_locked(found, verdict.step_deviations(found)).verdict is wanted
+
+
 def test_the_first_module_that_leaves_the_envelope_is_where_it_starts():
     outputs = [{"kind": "output", "name": name, "type": "Linear", "largest": size, "mean": size / 2} for name, size in (("a", 1e-7), ("b", 1e-2), ("c", 1e-1))]
     own = [{**output, "largest": 1e-7} for output in outputs]
