@@ -39,7 +39,8 @@ class Libraries:
     def here(cls, modules: tuple[str, ...], all_packages: bool = True) -> Libraries:
         """Those of this Python, with the folders of imported packages that may be installed anywhere."""
         folders = {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")}
-        folders |= {os.path.dirname(sys.modules[name].__file__) for name in modules if name in sys.modules}
+        imported = [sys.modules[name] for name in modules if sys.modules.get(name) is not None]  # None: hidden
+        folders |= {os.path.dirname(module.__file__) for module in imported}
         return cls(tuple(sorted(real + os.sep for real in map(os.path.realpath, folders))), all_packages)
 
     def owns(self, file: str) -> bool:

@@ -28,9 +28,10 @@ class Reading:
 
 def read() -> Reading:
     """The counters now; zeros where torch_xla is not imported."""
-    if imports.loaded("torch_xla") is None:
+    torch_xla = imports.loaded("torch_xla")
+    if torch_xla is None:
         return Reading()
-    binding = sys.modules["torch_xla"]._XLAC
+    binding = torch_xla._XLAC
     compiled = binding._xla_counter_value("UncachedCompile") or 0
     cached = binding._xla_counter_value("CachedCompile") or 0
     transfers = binding._xla_metric_data("TransferFromDeviceTime")
@@ -47,17 +48,18 @@ RANDOM = frozenset(
 
 def random_draws() -> dict[str, int]:
     """Operation -> how often the device drew random numbers for it."""
-    if imports.loaded("torch_xla") is None:
+    torch_xla = imports.loaded("torch_xla")
+    if torch_xla is None:
         return {}
-    binding = sys.modules["torch_xla"]._XLAC
-    counts = {name: binding._xla_counter_value(f"xla::{name}") for name in RANDOM}
+    counts = {name: torch_xla._XLAC._xla_counter_value(f"xla::{name}") for name in RANDOM}
     return {name: count for name, count in counts.items() if count}
 
 
 def compute() -> None:
     """Launch what is pending as one graph, before several values are read: each read would compile a graph of its own."""
-    if imports.loaded("torch_xla") is not None:
-        sys.modules["torch_xla"].sync()
+    torch_xla = imports.loaded("torch_xla")
+    if torch_xla is not None:
+        torch_xla.sync()
 
 
 def is_pending(tensor) -> bool:
