@@ -11,7 +11,6 @@ changes is changed before the migration, on both sides: a loss or initial weight
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import os
 import shutil
@@ -27,8 +26,9 @@ sys.path.insert(0, str(ROOT))
 
 import child  # noqa: E402
 import results_doc  # noqa: E402
+from kept import kept  # noqa: E402
 
-from xlaport.runtime.carry.distributed import free_port  # noqa: E402
+from xlaport.runtime.launcher import free_port  # noqa: E402
 from xlaport.runtime.program import Program  # noqa: E402
 from xlaport.runtime.verify import runs  # noqa: E402
 from xlaport.runtime.verify.runs import Pair  # noqa: E402
@@ -146,13 +146,10 @@ def main() -> None:
     images(options)
     rows = []
     for number, case in enumerate(CASES):
-        kept = options.work / "rows" / f"{number}.json"
-        if not options.only or any(name in case.name for name in options.only):
-            if options.fresh or not kept.exists():
-                kept.parent.mkdir(parents=True, exist_ok=True)
-                kept.write_text(json.dumps(measure(case, number, options)), encoding="utf-8")
-        if kept.exists():
-            rows.append(json.loads(kept.read_text(encoding="utf-8")))
+        file = options.work / "rows" / f"{number}.json"
+        is_wanted = not options.only or any(name in case.name for name in options.only)
+        if is_wanted or file.exists():
+            rows.append(kept(file, lambda: measure(case, number, options), options.fresh and is_wanted))
             print(" | ".join(rows[-1]), flush=True)
     body = section(rows)
     if options.update_results:

@@ -10,7 +10,6 @@ step, killed at random moments and resumed. `moves`: saved on 8 devices, resumed
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import os
 import random
@@ -28,6 +27,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "runtime")]
 
 import results_doc  # noqa: E402
+from kept import kept  # noqa: E402
 import test_sharded_checkpoints as checkpoints  # noqa: E402
 import test_sharding as sharding  # noqa: E402
 
@@ -73,10 +73,10 @@ def losses(families: list[str], work: Path) -> Iterator[str]:
     rows = []
     for family in families:
         cases = cases_of(family)
-        alone = kept(work, f"{family}-alone", lambda: sharding.trained([run for case in cases.values() for run in plain_runs(case)], devices=1))
+        alone = kept_in(work, f"{family}-alone", lambda: sharding.trained([run for case in cases.values() for run in plain_runs(case)], devices=1))
         each = len(alone) // len(cases)
         for devices in DEVICES:
-            seen = kept(work, f"{family}-{devices}", lambda: sharding.trained([on(devices, case) for case in cases.values()], devices=devices))
+            seen = kept_in(work, f"{family}-{devices}", lambda: sharding.trained([on(devices, case) for case in cases.values()], devices=devices))
             for number, (way, sharded) in enumerate(zip(cases, seen)):
                 rows.append(row(family, f"{way}, {devices}", alone[each * number:each * (number + 1)], sharded))
                 print(rows[-1], flush=True)
@@ -95,11 +95,8 @@ def cases_of(family: str) -> dict[str, dict]:
     return {way: {**FAMILIES[family], "steps": STEPS, **options} for way, options in ways.items()}
 
 
-def kept(work: Path, name: str, measure: Callable[[], list]) -> list:
-    path = work / f"{re.sub('[^a-z0-9]+', '-', name)}.json"
-    if not path.exists():
-        path.write_text(json.dumps(measure()), encoding="utf-8")
-    return json.loads(path.read_text(encoding="utf-8"))
+def kept_in(work: Path, name: str, measure: Callable[[], list]) -> list:
+    return kept(work / f"{re.sub('[^a-z0-9]+', '-', name)}.json", measure)
 
 
 def on(devices: int, case: dict) -> dict:
@@ -149,11 +146,11 @@ def programs() -> Iterator[str]:
 def kills(work: Path, count: int) -> Iterator[str]:
     """Each kill is kept: the checkpoints and what was seen stay in `work`."""
     os.environ.update({"PJRT_DEVICE": "CPU", "TPU_SKIP_MDS_QUERY": "1", "CPU_NUM_DEVICES": "2", "XLA_FLAGS": sharding.QUICK, "OMP_NUM_THREADS": "1"})
-    wanted = dict(kept(work, "undisturbed", lambda: steps_of(*forked(work / "undisturbed-run"))))
+    wanted = dict(kept_in(work, "undisturbed", lambda: steps_of(*forked(work / "undisturbed-run"))))
     chance = random.Random(0)
     moments = [(chance.randint(0, MOST_STEPS), chance.uniform(0.0, LONGEST_WAIT)) for _ in range(count)]
     url = work / "killed"
-    seen = [kept(work, f"kill-{number}", lambda: killed(url, *moment, is_asynchronous=bool(number % 2))) for number, moment in enumerate(moments)]
+    seen = [kept_in(work, f"kill-{number}", lambda: killed(url, *moment, is_asynchronous=bool(number % 2))) for number, moment in enumerate(moments)]
     compared = [(step, value) for *_, steps in seen for step, value in steps]
     different = sum(wanted[step] != value for step, value in compared)
     yield (
@@ -164,7 +161,7 @@ def kills(work: Path, count: int) -> Iterator[str]:
 
 
 def moves(work: Path) -> Iterator[str]:
-    moved = {devices: kept(work, f"moved-to-{devices}", lambda: resumed_on(work / "eight", devices)) for devices in (4, 1)}
+    moved = {devices: kept_in(work, f"moved-to-{devices}", lambda: resumed_on(work / "eight", devices)) for devices in (4, 1)}
     yield (
         "Saved on 8 devices (2 copies x 2 shards x 2 parts of layers) at step 8 of 16, and gone on with on fewer; largest relative difference of the losses of the last 8 steps from those on 8 devices: "
         + ", ".join(f"on {devices} {worst:.1e}" for devices, worst in moved.items()) + "."

@@ -8,7 +8,6 @@ Results are kept in SCRATCH and used again unless --fresh is given.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from dataclasses import dataclass
@@ -16,9 +15,10 @@ from pathlib import Path
 
 import child
 import results_doc
+from kept import kept
 from verify_scripts import COLUMNS, STEPS, row
 
-from xlaport.runtime.carry.distributed import free_port
+from xlaport.runtime import launcher
 from xlaport.runtime.program import Program
 from xlaport.runtime.verify.runs import Pair
 from xlaport.runtime.verify.verification import Wishes, verify
@@ -64,11 +64,7 @@ def main() -> int:
     for sample in LISTED:
         if options.only and sample.name not in options.only:
             continue
-        kept = options.work / "rows" / f"{sample.name}.json"
-        if options.fresh or not kept.exists():
-            kept.parent.mkdir(parents=True, exist_ok=True)
-            kept.write_text(json.dumps(measure(sample, options)), encoding="utf-8")
-        rows.append(json.loads(kept.read_text(encoding="utf-8")))
+        rows.append(kept(options.work / "rows" / f"{sample.name}.json", lambda: measure(sample, options), options.fresh))
         print(" | ".join(rows[-1]), flush=True)
     if options.update_results:
         results_doc.replace_section("verify-samples", section(rows))
@@ -101,9 +97,7 @@ def program(sample: Sample, models: Path, options: argparse.Namespace) -> Progra
     folder = options.work / "run" / f"{models.name}-{sample.name}"
     folder.mkdir(parents=True, exist_ok=True)
     made = Program(models / sample.script, sample.arguments, options.python, folder)
-    if not sample.launched:
-        return made
-    return made.with_environment(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()))
+    return made.with_environment(**launcher.alone()) if sample.launched else made
 
 
 def section(rows: list[list[str]]) -> str:

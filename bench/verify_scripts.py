@@ -9,7 +9,6 @@ SCRATCH and used again unless --fresh is given.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import re
 import shlex
@@ -21,9 +20,10 @@ from pathlib import Path
 
 import child
 import results_doc
+from kept import kept
 
 from xlaport.reports.verify import sentences
-from xlaport.runtime.carry.distributed import free_port
+from xlaport.runtime import launcher
 from xlaport.runtime.program import Program
 from xlaport.runtime.verify.runs import Pair
 from xlaport.runtime.verify.verification import Verification, Wishes, verify
@@ -55,11 +55,7 @@ def main() -> int:
     for command in listed(options.drivers):
         if options.only and command.name not in options.only:
             continue
-        kept = options.work / "rows" / f"{command.name}.json"
-        if options.fresh or not kept.exists():
-            kept.parent.mkdir(parents=True, exist_ok=True)
-            kept.write_text(json.dumps(measure(command, options)), encoding="utf-8")
-        rows.append(json.loads(kept.read_text(encoding="utf-8")))
+        rows.append(kept(options.work / "rows" / f"{command.name}.json", lambda: measure(command, options), options.fresh))
         print(" | ".join(rows[-1]), flush=True)
     body = section(rows)
     if options.update_results:
@@ -122,7 +118,7 @@ def program(command: Command, checkouts: Path, options: argparse.Namespace) -> P
     folder.mkdir(parents=True, exist_ok=True)
     own = {"PYTHONHASHSEED": "0", "WANDB_MODE": "disabled", "DATA": str(options.work / "data")}
     if command.launched:
-        own |= {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+        own |= launcher.alone()
     words = tuple(filled(word, known) for word in command.words)
     return Program(options.drivers / "xdrive.py", words, options.python, folder).with_environment(**own)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import json
 import os
-import socket
 import subprocess
 import sys
 import textwrap
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from xlaport.runtime.launcher import free_port
 from xlaport.runtime.program import ROOT
 
 IDIOMS = Path(__file__).with_name("cuda_idioms.py")
@@ -45,12 +45,6 @@ def xlaport_run(folder: Path, device: str, *words: str, **environment: str) -> R
 def written(folder: Path, code: str) -> str:
     (folder / "train.py").write_text(textwrap.dedent(code))
     return "train.py"
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
 
 
 TRAINING = """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,6 +13,8 @@ from pathlib import Path
 
 import pytest
 from observe import Observation, observe
+
+from xlaport.runtime import launcher
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLES = ROOT / "sample_models"
@@ -71,17 +72,6 @@ class Sample:
         return self.test_id or self.name.removesuffix(".py")
 
 
-def rendezvous() -> dict[str, str]:
-    """What torchrun sets in the environment of the only process it starts."""
-    return {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port()}
-
-
-def free_port() -> str:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return str(listener.getsockname()[1])
-
-
 BF16 = "bfloat16 has 8 bits of mantissa, 4e-3 a rounding; the CPU run is float32"
 NOISE = "noise is drawn on the device, from another generator than the CPU's"
 LIBRARY = ("--runtime-library",)
@@ -99,16 +89,16 @@ MODELS = [
     Sample("dqn.py", warm_up=10),
     Sample("gpt", "train.py", cpu_args=("--device", "cpu", "--no-compile"), rtol=2e-3, why=BF16, bf16=True),
     Sample(
-        "gpt", "train.py", cpu_args=("--no-compile",), cpu_shim=True, env=rendezvous, rtol=2e-3, why=BF16, bf16=True,
+        "gpt", "train.py", cpu_args=("--no-compile",), cpu_shim=True, env=launcher.alone, rtol=2e-3, why=BF16, bf16=True,
         test_id="gpt-torchrun",
     ),
     Sample(
         "imagenet_ddp", "main.py", ("--multiprocessing-distributed", "--seed", "1"), cpu_shim=True, warm_up=EVALUATED,
         rtol=1e-3, why="momentum and batch norm: the CPU run moves by 1e-4 when weights are perturbed by 1e-7",
     ),
-    Sample("gpt_fsdp1.py", cpu_shim=True, env=rendezvous, devices=4),
-    Sample("gpt_fsdp2.py", cpu_shim=True, env=rendezvous, devices=4),
-    *(Sample(name, migration=LIBRARY, cpu_shim=True, env=rendezvous, devices=4, test_id=f"{name}-library") for name in ("gpt_fsdp1.py", "gpt_fsdp2.py")),
+    Sample("gpt_fsdp1.py", cpu_shim=True, env=launcher.alone, devices=4),
+    Sample("gpt_fsdp2.py", cpu_shim=True, env=launcher.alone, devices=4),
+    *(Sample(name, migration=LIBRARY, cpu_shim=True, env=launcher.alone, devices=4, test_id=f"{name}-library") for name in ("gpt_fsdp1.py", "gpt_fsdp2.py")),
     Sample("packed_lstm.py", cpu_shim=True),
     Sample(
         "segmentation", "train.py", warm_up=EVALUATED,
@@ -116,8 +106,8 @@ MODELS = [
     ),
     Sample("siamese.py"),
     Sample("style_transfer.py"),
-    Sample("vit_ddp.py", cpu_shim=True, env=rendezvous, warm_up=EVALUATED),
-    Sample("vit_ddp.py", migration=LIBRARY, cpu_shim=True, env=rendezvous, devices=4, warm_up=EVALUATED, test_id="vit_ddp-library"),
+    Sample("vit_ddp.py", cpu_shim=True, env=launcher.alone, warm_up=EVALUATED),
+    Sample("vit_ddp.py", migration=LIBRARY, cpu_shim=True, env=launcher.alone, devices=4, warm_up=EVALUATED, test_id="vit_ddp-library"),
     Sample("vae.py", rtol=3e-2, why=NOISE, warm_up=EVALUATED),
 ]
 
@@ -172,7 +162,7 @@ def run(
 
 
 def own_port(sample: Sample) -> list[str]:
-    return ["--dist-url", f"tcp://127.0.0.1:{free_port()}"] if sample.name == "imagenet_ddp" else []
+    return ["--dist-url", f"tcp://127.0.0.1:{launcher.free_port()}"] if sample.name == "imagenet_ddp" else []
 
 
 def deviations(expected: Sequence[float], found: Sequence[float]) -> list[float]:

@@ -32,6 +32,11 @@ def free_port() -> int:
         return sock.getsockname()[1]
 
 
+def alone() -> dict[str, str]:
+    """What torchrun says to the only process it starts."""
+    return {**environment(0, 1), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+
+
 def started_by_it(program: Program) -> Program:
     """The program as this launcher starts it."""
     return replace(program, script=Path(__file__).resolve(), arguments=(str(program.script), *program.arguments))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from xlaport import usercache
 from xlaport.runtime import launcher, program, replicas
-from xlaport.runtime.job import REPLICAS, Job, LockStep
+from xlaport.runtime.job import Job, LockStep
 from xlaport.runtime.program import Program
 from xlaport.runtime.verify.traces import Trace, trace
 
@@ -144,7 +144,7 @@ def original(pair: Pair) -> Program:
     if pair.replicas > 1:
         return pair.reference.on(pair.replicas)
     if pair.devices > 1:
-        return pair.reference.with_environment(**launcher.environment(0, 1), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(launcher.free_port()))
+        return pair.reference.with_environment(**launcher.alone())
     return pair.reference
 
 
