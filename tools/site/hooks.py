@@ -29,10 +29,7 @@ TABLE = "\n\n| code | what it says |\n|-|-|\n"
 
 
 def on_config(config):
-    for item in config.nav:
-        for title, below in item.items():
-            if title == "Reference":
-                config.nav[config.nav.index(item)] = {title: [expanded(entry) for entry in below]}
+    config.nav = [{title: list(map(expanded, below)) if title == "Reference" else below for title, below in item.items()} for item in config.nav]
     return config
 
 
@@ -82,7 +79,7 @@ def error_place(entry: pages.Entry) -> str:
 def rule_index() -> str:
     parts = ["# Rules\n\nWhat `xlaport migrate` edits and reports, and what `xlaport lint` finds. `xlaport rule CODE` prints a page."]
     for area in AREAS:
-        rows = [f"| [{rule.code}]({rule.path.relative_to(load.rules_folder()).as_posix()}) | {cell(rule.summary)} |" for rule in rules_of(area)]
+        rows = [f"| [{rule.code}]({rule_place(rule).removeprefix('rules/')}) | {cell(rule.summary)} |" for rule in rules_of(area)]
         if rows:
             parts.append(f"## {generate_rule_table.TITLES[area]}{TABLE}" + "\n".join(rows))
     return "\n\n".join(parts) + "\n"
