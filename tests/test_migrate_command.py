@@ -940,6 +940,11 @@ def test_a_file_with_unstaged_changes_is_not_edited(repository, capsys):
     assert (repository / "train.py").read_text() == PORTED + "# mine\n"
 
 
+def test_of_many_files_the_first_three_are_named():
+    assert migrate.first_names("abc") == "a, b, c"
+    assert migrate.first_names("abcde") == "a, b, c and 2 more"
+
+
 def test_unstaged_changes_of_a_file_that_stays_do_not_matter(repository, capsys):
     (repository / "pkg" / "clean.py").write_text(CLEAN + "# mine\n")
     (repository / "notes.txt").write_text("mine\n")

@@ -219,9 +219,15 @@ def hosted(sources: Iterable[SourceFile]) -> list[str]:
     found = [source for source in sources if isinstance(source, notebook.Notebook) and (source.host or source.wants_gpu)]
     if not found:
         return []
-    names = ", ".join(source.name for source in found[:3]) + (f" and {len(found) - 3} more" if len(found) > 3 else "")
+    names = first_names(source.name for source in found)
     asks = "; their metadata still ask for a GPU" if any(source.wants_gpu for source in found) else ""
     return [f"written for Colab or Kaggle, choose a TPU there (Runtime > Change runtime type; Settings > Accelerator){asks}: {names}"]
+
+
+def first_names(names: Iterable[str]) -> str:
+    """`a.py, b.py, c.py and 2 more`."""
+    found = list(names)
+    return ", ".join(found[:3]) + (f" and {len(found) - 3} more" if len(found) > 3 else "")
 
 
 def suited(sources: dict[Path, SourceFile], target: Target) -> tuple[str, ...]:
@@ -248,8 +254,7 @@ def write(options: argparse.Namespace, tree: files.Tree, changes: dict[Path, Fil
 def refuse_unstaged(tree: files.Tree, paths: list[Path]) -> None:
     dirty = files.unstaged(paths)
     if dirty:
-        names = ", ".join(name_of(path, tree) for path in dirty[:3]) + (f" and {len(dirty) - 3} more" if len(dirty) > 3 else "")
-        raise UserError(f"{names}: unstaged changes in git; stage or commit them, or use --force or --out")
+        raise UserError(f"{first_names(name_of(path, tree) for path in dirty)}: unstaged changes in git; stage or commit them, or use --force or --out")
 
 
 def write_elsewhere(out: Path, tree: files.Tree, changed: dict[Path, FileChange]) -> dict[str, str]:
