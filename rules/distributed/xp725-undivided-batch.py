@@ -27,16 +27,13 @@ def check(context: Context):
         return
     if context.project.program_mentions(context.module.source.path, BY_LOADER):
         return
-    if context.settings.runtime_library:
-        loaders = {loop: loader for loop in training_loops(context) if (loader := loader_of(context, loop)) is not None}
-    else:
-        loaders = {}
+    loops = training_loops(context) if context.settings.runtime_library else ()
+    loaders = {loop: loader for loop in loops if (loader := loader_of(context, loop)) is not None}
     for loader in loaders.values():
         yield context.finding(loader, ops=context.replace(loader, LIBRARY_LOADER, loader=loader))
     found = list(batches.found(context))
     for batch in found:
-        loops = list(syntax.enclosing_loops(batch.statement))
-        if not any(loop in loaders or gives_divided(context, loop) for loop in loops):
+        if not any(loop in loaders or gives_divided(context, loop) for loop in syntax.enclosing_loops(batch.statement)):
             yield context.finding(batch.statement, ops=context.insert(batch.statement, "after", mark_of(context, batch)))
     if not found and not loaders and not context.project.program_mentions(context.module.source.path, DIVIDED):
         for step in context.training.steps:
@@ -70,4 +67,3 @@ def mark_of(context: Context, batch: batches.Batch) -> str:
     is_copied = context.project.program_mentions(path, COPIES) or context.project.program_mentions(path, DDP) and not context.project.program_mentions(path, FSDP)
     template = MARK_NEST if batch.is_nest else MARK
     return template.replace("{batch}", context.text(batch.target)).replace("{axis}", "data" if is_copied else "fsdp")
-

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 import pytest
 
 from xlaport.ruleset.load import functions_of, rules_folder
@@ -28,5 +27,5 @@ def test_same_numbers(name):
     words = {"torch": torch, "F": F, "x": x, "y": y, "d": x - y, "delta": 0.7, "beta": 0.6, "dim": 1, "k": 2}
     form = eval(FORMS[name].partition(" of the difference")[0], words)
     wanted = eval(CALLS[name], words)
-    for got, right in zip(*((value if isinstance(value, tuple) else (value,)) for value in (form, wanted))):
+    for got, right in zip(*((value if isinstance(value, tuple) else (value,)) for value in (form, wanted)), strict=True):
         assert torch.allclose(got, right, rtol=1e-5, atol=1e-6)

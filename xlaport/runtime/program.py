@@ -147,6 +147,7 @@ def output(folder: Path, show: bool) -> Iterator:
     with (folder / "output.txt").open("wb") as stream:
         yield stream
 
+
 WITHOUT_TPU = {"PJRT_DEVICE": "CPU", "TPU_SKIP_MDS_QUERY": "1", "TPU_ACCELERATOR_TYPE": "v5litepod-1"}
 """Where there is no TPU libtpu must not ask for its metadata, and who asks torch_xla for the number of chips (Lightning, on any machine) needs a type to be told 0."""
 
