@@ -14,13 +14,12 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from documented import CHECKOUT, DOCS
 
 from xlaport import cli, engine, files
 from xlaport.config import Settings, from_table
 from xlaport.ruleset import load
 
-CHECKOUT = Path(__file__).resolve().parent.parent
-DOCS = sorted([CHECKOUT / "README.md", CHECKOUT / "MIGRATION.md", *(CHECKOUT / "docs").glob("*.md")])
 FENCE = re.compile(r"^[ ]*```(\w*)\n(.*?)^[ ]*```$", re.MULTILINE | re.DOTALL)
 MARKED = re.compile(r"^<!-- (\w+): ([^\n]+) -->\n```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#\s]+)")
