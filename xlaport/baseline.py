@@ -12,7 +12,7 @@ from pathlib import Path, PurePath
 
 from xlaport import files
 from xlaport.diagnostics import Diagnostic
-from xlaport.errors import UserError
+from xlaport.errors import UserError, cause_of
 
 Key = tuple[str, str, str]
 """File (as it is named in a report), code, text of the line."""
@@ -54,7 +54,7 @@ def read(path: Path) -> Baseline:
             key_of(shown(path.parent / item["file"]), item["code"], item["text"]): int(item["count"]) for item in document["findings"]
         }
     except OSError as error:
-        raise UserError(f"{path}: cannot be read: {(error.strerror or str(error)).lower()}") from None
+        raise UserError(f"{path}: cannot be read: {cause_of(error)}") from None
     except (ValueError, KeyError, TypeError):
         raise UserError(f"{path}: not a baseline; write it with --write-baseline") from None
     return Counter(entries)
@@ -70,7 +70,7 @@ def write(path: Path, diagnostics: Iterable[Diagnostic]) -> int:
     try:
         files.write(path, (json.dumps({"version": 1, "findings": entries}, indent=1, ensure_ascii=False) + "\n").encode("utf-8"))
     except OSError as error:
-        raise UserError(f"{path}: cannot be written: {(error.strerror or str(error)).lower()}") from None
+        raise UserError(f"{path}: cannot be written: {cause_of(error)}") from None
     return counted.total()
 
 

@@ -10,5 +10,10 @@ def one_line(text: str) -> str:
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
 
 
+def cause_of(error: OSError) -> str:
+    """What the system says, as a sentence goes on."""
+    return (error.strerror or str(error)).lower()
+
+
 class NotRewritable(Exception):
     """A file libcst cannot parse or does not give back byte for byte, or whose edits do not fit together: it is left alone."""

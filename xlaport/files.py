@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from xlaport.errors import UserError
+from xlaport.errors import UserError, cause_of
 
 ALWAYS_SKIPPED = frozenset(
     {
@@ -78,7 +78,7 @@ def refuse_unlistable(path: Path) -> None:
         if path.is_dir():
             os.scandir(path).close()
     except OSError as error:
-        raise UserError(f"{path}: {error.strerror.lower()}") from None
+        raise UserError(f"{path}: {cause_of(error)}") from None
 
 
 def common_root(paths: list[Path]) -> Path:
@@ -124,7 +124,7 @@ def walk_plain(path: Path, unreadable: dict[Path, str]) -> Iterator[Path]:
     try:
         entries = sorted(os.scandir(path), key=lambda entry: entry.name)
     except OSError as error:
-        unreadable[path] = error.strerror.lower()
+        unreadable[path] = cause_of(error)
         return
     for entry in entries:
         if entry.is_dir(follow_symlinks=False):
@@ -167,7 +167,7 @@ def is_there(file: Path, unreadable: dict[Path, str]) -> bool:
     try:
         file.lstat()
     except PermissionError as error:
-        unreadable[file.parent] = error.strerror.lower()
+        unreadable[file.parent] = cause_of(error)
         return False
     except OSError:
         return False
@@ -204,7 +204,7 @@ def write_changed(path: Path, before: bytes, after: bytes) -> str:
             return "changed on disk while xlaport worked; left as it is"
         write_atomically(path, after)
     except OSError as error:
-        return f"cannot be written: {(error.strerror or str(error)).lower()}"
+        return f"cannot be written: {cause_of(error)}"
     return ""
 
 

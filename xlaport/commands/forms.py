@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from xlaport import files
-from xlaport.errors import UserError
+from xlaport.errors import UserError, cause_of
 
 ENDINGS = {".txt": "text", ".md": "markdown", ".comment.md": "comment", ".json": "json", ".sarif": "sarif", ".sarif.json": "sarif", ".html": "html"}
 UNNAMED = "markdown"
@@ -63,9 +63,9 @@ def write(texts: dict[Path, str]) -> None:
         try:
             files.absolute(path).parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise UserError(f"{path}: cannot be written: {(error.strerror or str(error)).lower()}") from None
+            raise UserError(f"{path}: cannot be written: {cause_of(error)}") from None
     try:
         files.write_all(made)
     except OSError as error:
         name = error.filename or " ".join(map(os.fspath, made))
-        raise UserError(f"{name}: cannot be written: {(error.strerror or str(error)).lower()}") from None
+        raise UserError(f"{name}: cannot be written: {cause_of(error)}") from None

@@ -15,7 +15,7 @@ from xlaport import baseline, collector, config, engine, files, notebook, projec
 from xlaport.analysis.project import Project
 from xlaport.commands import forms
 from xlaport.engine import FileChange, Selection
-from xlaport.errors import UserError, one_line
+from xlaport.errors import UserError, cause_of, one_line
 from xlaport.findings import Finding, Grade
 from xlaport.projectfiles import is_project_file
 from xlaport.reports import migrate, terminal
@@ -144,7 +144,7 @@ def read_all(tree: files.Tree, settings: config.Settings) -> tuple[dict[Path, So
             decoded = read if is_python(path) else SourceFile.from_any_bytes
             sources[path] = decoded(path, name_of(path, tree), path.read_bytes())
         except OSError as error:
-            unread.append(FileOutcome(name_of(path, tree), Status.FAILED, f"cannot be read: {error.strerror.lower()}"))
+            unread.append(FileOutcome(name_of(path, tree), Status.FAILED, f"cannot be read: {cause_of(error)}"))
         except OtherLanguage as error:
             unread.append(FileOutcome(name_of(path, tree), Status.SKIPPED, str(error)))
         except Undecodable as error:
@@ -275,7 +275,7 @@ def write_elsewhere(out: Path, tree: files.Tree, changed: dict[Path, FileChange]
                 files.copy_over(path, target / name, tree.root)
         except OSError as error:
             verb = "written" if path in changed else "copied"
-            failed[name] = f"cannot be {verb}: {(error.strerror or str(error)).lower()}"
+            failed[name] = f"cannot be {verb}: {cause_of(error)}"
     if failed and len(failed) == len(copied):
         raise UserError(f"{out}: {next(iter(failed.values()))}")
     return failed

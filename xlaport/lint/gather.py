@@ -7,6 +7,7 @@ from pathlib import Path
 
 from xlaport import config, files
 from xlaport.baseline import shown
+from xlaport.errors import cause_of
 from xlaport.imports import read_imported
 from xlaport.source import SourceFile, Undecodable, is_python, python_in, read
 
@@ -53,7 +54,7 @@ def from_paths(paths: list[Path]) -> Gathered:
         try:
             contents[path] = path.read_bytes()
         except OSError as error:
-            failures.append(f"{shown(path)}: cannot be read: {(error.strerror or str(error)).lower()}")
+            failures.append(f"{shown(path)}: cannot be read: {cause_of(error)}")
     root = project_root(base)
     context = read_imported({path: python_in(path, raw) for path, raw in contents.items() if path in named}, root, CONTEXT)
     others = {path: raw for path, raw in context.items() if path not in contents}

@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from xlaport.errors import UserError
+from xlaport.errors import UserError, cause_of
 
 T = TypeVar("T")
 Reader = Callable[[Any, str], Any]
@@ -34,7 +34,7 @@ def document(path: Path) -> dict[str, Any]:
         text = path.read_bytes().decode("utf-8-sig")
         found = json.loads(text)
     except OSError as error:
-        raise UserError(f"{path}: {(error.strerror or str(error)).lower()}") from None
+        raise UserError(f"{path}: {cause_of(error)}") from None
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: not UTF-8 at byte {error.start}") from None
     except RecursionError:
