@@ -12,11 +12,12 @@ import pytest
 
 from xlaport import cli
 from xlaport.explain import pages
-from xlaport.exhaustion import parse
+from xlaport.exhaustion import LINES, parse
 from xlaport.explain.nearest import nearest
 from xlaport.explain.pages import Entry, Role, literal_of
-from xlaport.explain.recognise import Diagnosis, recognise
-from xlaport.explain.text import LONGEST, lines_of
+from xlaport.explain.recognise import Diagnosis, Reading, recognise
+from xlaport.explain.text import CHUNK, LONGEST, lines_of
+from xlaport.explain.tracebacks import PREFIXES
 from xlaport.ruleset import load
 from xlaport.ruleset.schema import BadRule
 
@@ -170,7 +171,7 @@ def test_colours_progress_bars_and_json_are_opened():
 
 
 def test_long_lines_are_searched_in_pieces():
-    for before in (LONGEST - 5, 3 * LONGEST - 7, 10):
+    for before in (LONGEST - 5, 3 * LONGEST - 7, 10, *(number * CHUNK - 5 for number in (1, 2, 3))):
         assert codes("x" * before + " libtpu not found " + "y" * LONGEST + "\nend") == ["XPE204"]
 
 
@@ -199,6 +200,15 @@ def test_memory_does_not_grow_with_the_log():
     assert peak < 1_500_000
 
 
+def test_what_is_kept_of_a_log_has_bounds():
+    """Of writers that never end their tracebacks, and of lines below a message about memory."""
+    reading = Reading(ENTRIES)
+    log = "".join(f'[worker{number}] Traceback (most recent call last):\n' for number in range(10 * PREFIXES)) + example("XPE101") + "all is well\n" * 10 * LINES
+    reading.block(list(lines_of(io.BytesIO(log.encode()))))
+    assert len(reading.tracker.open) == PREFIXES
+    assert len(reading.found["XPE101"].block) == LINES
+
+
 # -- memory
 
 
@@ -209,6 +219,11 @@ def test_old_breakdown_is_parsed():
     assert dict(memory.kinds)["arguments"] == 0
     largest = memory.allocations[0]
     assert (largest.size, largest.shape, largest.source, largest.type) == (2 * 2**30, "f32[32,4096,4096]", "attention_module.py:1059", "HLO temp")
+
+
+def test_kinds_end_where_the_allocations_begin():
+    log = ["Ran out of memory in memory space hbm. Used 9.00G of 8.00G hbm.", "    program  9.00G", "  Largest program allocations in hbm:", "  1. Size: 2.00G", "     XLA label: scoped = 5.00G"]
+    assert parse(log).kinds == (("program", 9 * 2**30),)
 
 
 def test_new_text_has_sum_and_limit():

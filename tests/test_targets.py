@@ -184,7 +184,8 @@ def test_variables_that_nothing_reads_any_more():
 def test_scripts_speak_of_the_target():
     text = "torchrun --nproc_per_node=8 train.py\nnvidia-smi -l 1\n"
     tpu, xla = left("run.sh", text), left("run.sh", text, "torch_xla")
-    assert "set_tpu_launch_env" in tpu["XP862"] and "torch_xla.launch" in xla["XP862"]
+    assert "with the environment that torch.tpu.distributed.set_tpu_launch_env sets" in tpu["XP862"]
+    assert "migrated to torch_xla.launch" in xla["XP862"]
     assert "a package of its own" in tpu["XP863"] and "torch_xla[tpu]" in xla["XP863"]
     assert file_change("run.sh", "CUDA_VISIBLE_DEVICES=-1 python train.py\n").after.text == "TORCH_DEVICE_BACKEND_AUTOLOAD=0 python train.py\n"
 
