@@ -70,6 +70,5 @@ def around_library(context: Context, call: ast.Call):
 
 
 def replaced_next(statement: ast.stmt, line: str) -> bool:
-    block = syntax.block_of(statement)
-    following = block[block.index(statement) + 1 :]
+    following = syntax.following(statement)
     return bool(following) and ast.unparse(following[0]).startswith(line)

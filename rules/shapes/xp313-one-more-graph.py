@@ -17,8 +17,10 @@ BUILT_IN = 1.0
 def check(context: Context):
     if not context.on_device or context.training.uses_framework:
         return
-    for call, optimizer in steps(context):
-        if has_branch_behind(context, call):
+    found = list(steps(context))
+    ends = [call for call, _ in found]
+    for call, optimizer in found:
+        if has_branch_behind(context, call, ends):
             yield context.finding(call, "what a branch behind it changes becomes part of the next step's graph: one more compilation", is_idiom=False)
         elif "lr_scheduler" in context.module.source.text and starts_at_one(context, optimizer):
             yield context.finding(call, "a learning rate of exactly 1 is a constant of the graph: one more compilation when the scheduler changes it", is_idiom=False)
@@ -32,13 +34,13 @@ def steps(context: Context) -> Iterator[tuple[ast.Call, ast.expr]]:
             yield call, call.args[0]
 
 
-def has_branch_behind(context: Context, call: ast.Call) -> bool:
+def has_branch_behind(context: Context, call: ast.Call, ends: list[ast.Call]) -> bool:
     """Does a branch of the same iteration change tensors after the step, and no sync end the iteration behind it?"""
     loop = next(syntax.enclosing_loops(call), None)
     later = list(statements_after(call, loop)) if loop is not None else []
     if any(is_sync(node, context.names) for statement in later for node in ast.walk(statement)):
         return False
-    return any(isinstance(statement, ast.If) and changes_tensors(context, statement) for statement in later)
+    return any(isinstance(statement, ast.If) and changes_tensors(context, statement, ends) for statement in later)
 
 
 def statements_after(call: ast.Call, loop: ast.AST) -> Iterator[ast.stmt]:
@@ -46,15 +48,13 @@ def statements_after(call: ast.Call, loop: ast.AST) -> Iterator[ast.stmt]:
     node: ast.AST = syntax.statement_of(call)
     while node is not loop:
         if isinstance(node, ast.stmt):
-            block = syntax.block_of(node)
-            yield from block[block.index(node) + 1:]
+            yield from syntax.following(node)
         node = node.parent
 
 
-def changes_tensors(context: Context, branch: ast.If) -> bool:
+def changes_tensors(context: Context, branch: ast.If, ends: list[ast.Call]) -> bool:
     calls = [node for node in ast.walk(branch) if isinstance(node, ast.Call)]
-    own = {id(call) for call, _ in steps(context)}
-    if any(id(call) in own for call in calls):
+    if any(call in ends for call in calls):
         return False
     return any(isinstance(call.func, ast.Attribute) and call.func.attr in CHANGES and not is_scheduler(context, call.func.value) for call in calls)
 
@@ -68,7 +68,7 @@ def starts_at_one(context: Context, optimizer: ast.expr) -> bool:
 
 
 def rate_is_one(context: Context, call: ast.Call) -> bool:
-    rate = next((keyword.value for keyword in call.keywords if keyword.arg == "lr"), None)
+    rate = syntax.argument(call, "lr")
     if isinstance(rate, ast.Attribute):
         rates = [item.value for _, option in context.values.options(rate.attr) for item in option.keywords if item.arg == "default"]
         return any(is_one(value) for value in rates)

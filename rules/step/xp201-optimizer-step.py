@@ -76,8 +76,7 @@ def plain_step(context: Context, step: Step):
 
 
 def syncs_next(context: Context, statement: ast.stmt) -> bool:
-    block = syntax.block_of(statement)
-    return any(is_sync(later, context.names) for later in block[block.index(statement) + 1:])
+    return any(is_sync(later, context.names) for later in syntax.following(statement))
 
 
 def clip_before(context: Context, step: Step) -> ast.stmt | None:

@@ -50,10 +50,8 @@ def is_layer(context: Context, node: ast.expr) -> bool:
 def gradients_follow(context: Context, call: ast.Call) -> bool:
     """Does the model run, and a backward pass follow, before it is told to train again? Later statements of the block are looked at."""
     model = ast.unparse(call.func.value)
-    statement = syntax.statement_of(call)
-    block = syntax.block_of(statement)
     has_run = False
-    for node in (node for later in block[block.index(statement) + 1:] for node in in_order(context, later)):
+    for node in (node for later in syntax.following(syntax.statement_of(call)) for node in in_order(context, later)):
         if not isinstance(node, ast.Call):
             continue
         if ast.unparse(node.func) == model:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from xlaport.analysis.facts import ancestors, block_of, enclosing_function, is_docstring
+from xlaport.analysis.facts import ancestors, enclosing_function, following, is_docstring
 from xlaport.analysis.folding import fold, only_looks, outermost_condition
 from xlaport.analysis.project import Module, Project
 from xlaport.analysis.values import NUMBER, PLACE, Kind, constant, default_of, last_name
@@ -218,8 +218,7 @@ def guarded_by(top: ast.expr, truth: Callable[[ast.expr], bool | None]) -> list[
         return [top, *parent.body]
     if not isinstance(parent.body[-1], (ast.Return, ast.Raise, ast.Continue)):
         return [top, *parent.orelse]
-    block = block_of(parent)
-    return [top, *block[block.index(parent) + 1 :]]
+    return [top, *following(parent)]
 
 
 def guards_kernel(test: ast.expr, module: Module) -> bool:

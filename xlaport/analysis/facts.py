@@ -129,6 +129,12 @@ def block_of(statement: ast.stmt) -> list[ast.stmt]:
     return [statement]
 
 
+def following(statement: ast.stmt) -> list[ast.stmt]:
+    """What stands behind a statement in its block."""
+    block = block_of(statement)
+    return block[block.index(statement) + 1 :]
+
+
 def own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
     """Nodes of a function or class body, nested functions and classes left out."""
     stack = list(reversed(getattr(scope, "body", []))) if not isinstance(scope, ast.Lambda) else [scope.body]

@@ -171,9 +171,7 @@ def is_elif(context: Context, node: ast.If) -> bool:
 
 def returned(context: Context, event: Event, node: ast.If, test: Test) -> list[Op] | None:
     """Both ways return a value: in the `else`, or in the statement that follows."""
-    block = syntax.block_of(node)
-    following = block[block.index(node) + 1:]
-    other = node.orelse or following[:1]
+    other = node.orelse or syntax.following(node)[:1]
     if len(node.body) != 1 or len(other) != 1 or not isinstance(other[0], ast.Return):
         return None
     yes, no = node.body[0].value, other[0].value

@@ -85,8 +85,7 @@ def optimizer_statement(context: Context, name: str, after: ast.stmt) -> ast.stm
 
     Where that is in another block the wrap stays where it is: it may depend on a condition.
     """
-    scope, block = syntax.enclosing_scope(after), syntax.block_of(after)
-    later = block[block.index(after) + 1:]
+    scope, later = syntax.enclosing_scope(after), syntax.following(after)
     for call in context.facts.of(ast.Call):
         func = call.func
         takes = isinstance(func, ast.Attribute) and func.attr in {"parameters", "named_parameters"} and context.text(func.value) == name
