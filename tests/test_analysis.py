@@ -6,11 +6,14 @@ import ast
 import re
 
 import pytest
-from support import MAIN, module, node_of, program, project
+from support import MAIN, ROOT, module, node_of, program, project
 
+from xlaport.analysis import parallel
 from xlaport.analysis.folding import fold, outermost_condition
+from xlaport.analysis.text import LazyPattern, finder
 from xlaport.analysis.training import Training
 from xlaport.analysis.values import Kind
+from xlaport.ruleset import load
 
 AUTOCAST = "torch.cuda.amp.autocast"
 
@@ -734,3 +737,24 @@ def test_what_a_source_derives_is_made_again_after_release():
     before = (source.lines, source.position(7), source.slice(0, 5))
     source.release()
     assert (source.lines, source.position(7), source.slice(0, 5)) == before
+
+
+# -- patterns in texts
+
+TEXTS = ["foo1\n", "bar2 cuda", "  CUDA\n#x\n 3", "", *(fence.text for rule in load.builtin() for fence in load.fences(rule.path))]
+SEARCHED = [
+    *dict.fromkeys(rule.match.text for rule in load.builtin() if rule.match.text),
+    parallel.DDP, parallel.FSDP, parallel.DATA_PARALLEL, parallel.PORTED_SPMD,
+    r"(?P<kind>foo|bar)\d", "3|foo", r"(?ms)^\s\d", "(?i)cuda|nccl", r"^#|x\Z", "a{0}b|c?uda", r"model\.(?!eval)\w+|(?<=\.)cuda",
+]
+
+
+@pytest.mark.parametrize("pattern", SEARCHED, ids=str)
+def test_a_text_is_searched_as_its_pattern_says(pattern):
+    """By words, part by part, and where another file of the project holds them."""
+    whole = re.compile(pattern) if isinstance(pattern, str) else pattern
+    asked = LazyPattern(pattern) if isinstance(pattern, str) else pattern
+    matches = [whole.search(text) is not None for text in TEXTS]
+    made = project({f"{number}.py": text for number, text in enumerate(TEXTS)})
+    assert [finder(asked)(text) for text in TEXTS] == matches
+    assert [made.says(ROOT / f"{number}.py", asked) for number in range(len(TEXTS))] == matches

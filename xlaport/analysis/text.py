@@ -126,7 +126,8 @@ def required(branch: list[str]) -> list[str]:
         character = literal(token)
         if token.startswith("("):
             end = closing(branch, at)
-            optional = branch[end + 1:end + 2] in (["?"], ["*"]) or token not in {"(", "(?:"}
+            is_special = token not in {"(", "(?:"} or branch[at + 1:at + 2] == ["?"]  # `(?P<name>...)`: its name is not in the text
+            optional = is_special or branch[end + 1:end + 2] in (["?"], ["*"])
             groups += [] if optional else [alternatives(branch[at + 1:end])]
             at = end
         if character and after not in {"?", "*", "{"}:
