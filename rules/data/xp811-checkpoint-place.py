@@ -25,7 +25,7 @@ def check(context: Context):
 
 def in_call(context: Context, call: ast.Call):
     position = next((READERS[name] for name in context.names.qualified(call.func) if name in READERS), None)
-    keyword = next((keyword.value for keyword in call.keywords if keyword.arg == "map_location"), None)
+    keyword = syntax.argument(call, "map_location")
     if keyword is not None:
         if constant(keyword) is None and isinstance(keyword, ast.Constant) or checkpoints.is_host_place(keyword, context.module):
             return

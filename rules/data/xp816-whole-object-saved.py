@@ -11,6 +11,6 @@ def check(context: Context):
         return
     written = Written(context.module, context.project)
     for call in context.calls("torch.save", "torch_xla.core.xla_model.save"):
-        saved = call.args[0] if call.args else next((k.value for k in call.keywords if k.arg == "obj"), None)
+        saved = syntax.argument(call, "obj", 0)
         if saved is not None and not syntax.is_dead(call) and written.whole_objects(saved):
             yield context.finding(call, MESSAGE)

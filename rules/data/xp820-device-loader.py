@@ -37,19 +37,23 @@ def loops_over(context: Context, call: ast.Call) -> list[ast.For]:
 
 def loop_of(node: ast.expr) -> ast.For | None:
     around = node.parent
-    if isinstance(around, ast.Call) and isinstance(around.func, ast.Name) and around.func.id == "enumerate" and around.args[0] is node:
+    if is_call_of(around, "enumerate") and around.args[0] is node:
         node, around = around, around.parent
     return around if isinstance(around, ast.For) and around.iter is node else None
 
 
 def is_counted(use: ast.Name) -> bool:
-    return isinstance(use.parent, ast.Call) and isinstance(use.parent.func, ast.Name) and use.parent.func.id == "len"
+    return is_call_of(use.parent, "len")
+
+
+def is_call_of(node: ast.AST, builtin: str) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == builtin
 
 
 def names_of(loop: ast.For) -> list[str]:
     """The names a batch is taken apart into; none where it stays one value, of whatever structure."""
     target = loop.target
-    if isinstance(loop.iter, ast.Call) and isinstance(loop.iter.func, ast.Name) and loop.iter.func.id == "enumerate":
+    if is_call_of(loop.iter, "enumerate"):
         target = target.elts[1] if isinstance(target, ast.Tuple) and len(target.elts) == 2 else target
     parts = target.elts if isinstance(target, (ast.Tuple, ast.List)) else []
     return [part.id for part in parts] if all(isinstance(part, ast.Name) for part in parts) else []

@@ -27,7 +27,7 @@ def device_template(context: Context, node: ast.AST, word: str = "{device}") -> 
 
 
 def from_constructor(context: Context, call: ast.Call):
-    argument = call.args[0] if call.args else next((k.value for k in call.keywords if k.arg == "type"), None)
+    argument = syntax.argument(call, "type", 0)
     if argument is None:
         return
     device = device_template(context, call)

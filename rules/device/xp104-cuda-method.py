@@ -25,7 +25,7 @@ def has_own_method(context: Context, receiver: ast.expr) -> bool:
 
 
 def moved(context: Context, call: ast.Call):
-    place = call.args[0] if call.args else next((k.value for k in call.keywords if k.arg == "device"), None)
+    place = syntax.argument(call, "device", 0)
     index = devices.composed_index(place, context.module) if place is not None else None
     if devices.means_other_devices(index if index is not None else place, context.module):
         return context.finding(call, "another device than the process's own: on TPU a process drives one device; shard with SPMD")

@@ -48,7 +48,7 @@ def possible_argument(context: Context, call: ast.Call) -> ast.expr | None:
     if is_to and call.args:
         return call.args[0]
     if is_to or any(name.startswith("torch.") and not name.startswith("torch.cuda") for name in context.names.qualified(func)):
-        return next((k.value for k in call.keywords if k.arg == "device"), None)
+        return syntax.argument(call, "device")
     return None
 
 

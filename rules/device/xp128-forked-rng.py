@@ -2,7 +2,7 @@
 
 import ast
 
-from xlaport.ruleset.api import Context, Danger
+from xlaport.ruleset.api import Context, Danger, syntax
 
 FORKS = ("torch.random.fork_rng", "torch.fork_rng")
 
@@ -19,7 +19,7 @@ def check(context: Context):
 
 
 def both(context: Context, call: ast.Call, statement: ast.With):
-    enabled = next((keyword.value for keyword in call.keywords if keyword.arg == "enabled"), None)
+    enabled = syntax.argument(call, "enabled")
     arguments = f"enabled={context.text(enabled)}" if enabled is not None else ""
     ops = context.add_with_item(statement, f"xm.fork_rng({arguments})")
     if names_device(call):

@@ -22,7 +22,7 @@ def check(context: Context):
 def given_count(call: ast.Call) -> ast.expr | None:
     if len(call.args) > 2:
         return call.args[2]
-    return next((keyword.value for keyword in call.keywords if keyword.arg == "nprocs"), None)
+    return syntax.argument(call, "nprocs")
 
 
 def is_accepted(count: ast.expr) -> bool:

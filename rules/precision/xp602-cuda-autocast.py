@@ -128,7 +128,7 @@ def for_any_device(context: Context, call: ast.Call, positional: list[ast.expr])
         yield from without_dtype(context, call, given)
         return
     ops = context.replace(device, spelled.template, **spelled.holes)
-    if "dtype" not in given and "" not in given and context.target.autocast_dtype and constant(given.get("enabled")) is not False:
+    if lacks_dtype(context, given):
         ops += context.edit_call(call, dtype=context.target.autocast_dtype)
     if "dtype" in given and is_half(context, given["dtype"]):
         ops += context.replace(given["dtype"], "torch.bfloat16")
@@ -138,7 +138,12 @@ def for_any_device(context: Context, call: ast.Call, positional: list[ast.expr])
 def without_dtype(context: Context, call: ast.Call, given: dict[str, ast.expr]):
     """`torch.autocast(device.type)`, on a target whose own choice of a type would be float16."""
     device, wanted = given.get("device_type"), context.target.autocast_dtype
-    if not wanted or "dtype" in given or "" in given or constant(given.get("enabled")) is False or not context.on_device:
+    if not context.on_device or not lacks_dtype(context, given):
         return
     if device is not None and (not isinstance(device, ast.Constant) or device.value == context.target.device_type):
-        yield context.finding(call, f"without a dtype autocast picks float16 on a {{runtime}}", context.edit_call(call, dtype=wanted), danger=Danger.SILENT)
+        yield context.finding(call, "without a dtype autocast picks float16 on a {runtime}", context.edit_call(call, dtype=wanted), danger=Danger.SILENT)
+
+
+def lacks_dtype(context: Context, given: dict[str, ast.expr]) -> bool:
+    """Is a type to be named, as the target's own choice is not the one wanted?"""
+    return bool(context.target.autocast_dtype) and "dtype" not in given and "" not in given and constant(given.get("enabled")) is not False

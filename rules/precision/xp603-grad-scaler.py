@@ -40,10 +40,10 @@ def is_own(context: Context, func: ast.expr) -> bool:
 
 def is_active(call: ast.Call) -> bool:
     """Not yet disabled, and not for the host."""
-    device = call.args[0] if call.args else next((k.value for k in call.keywords if k.arg == "device"), None)
+    device = syntax.argument(call, "device", 0)
     if constant(device) == "cpu":
         return False
-    enabled = next((k.value for k in call.keywords if k.arg == "enabled"), None)
+    enabled = syntax.argument(call, "enabled")
     return constant(enabled) is not False or constant(device) == "cuda"
 
 

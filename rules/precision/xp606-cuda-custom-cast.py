@@ -16,7 +16,7 @@ def check(context: Context):
         name = next(CUDA[name] for name in context.names.qualified(func) if name in CUDA)
         yield context.finding(node, ops=retargeted(context, node, name))
     for call in context.calls(*GENERAL):
-        device = next((k.value for k in call.keywords if k.arg == "device_type"), None)
+        device = syntax.argument(call, "device_type")
         if constant(device) == "cuda" and not syntax.is_dead(call):
             yield context.finding(call, ops=context.replace(device, '"{device_type}"'))
 

@@ -63,7 +63,7 @@ def closure_of(step: Step) -> ast.expr | None:
         return None
     if step.call.args:
         return step.call.args[0]
-    return next((keyword.value for keyword in step.call.keywords if keyword.arg == "closure"), None)
+    return syntax.argument(step.call, "closure")
 
 
 def plain_step(context: Context, step: Step):

@@ -100,7 +100,7 @@ def scope_of(call: ast.Call) -> ast.AST:
 
 
 def seed_of(call: ast.Call) -> ast.expr | None:
-    return call.args[0] if call.args else next((k.value for k in call.keywords if k.arg == "seed"), None)
+    return syntax.argument(call, "seed", 0)
 
 
 def seed_both(context: Context, call: ast.Call):

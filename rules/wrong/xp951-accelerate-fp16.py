@@ -25,7 +25,7 @@ def check(context: Context):
         yield context.finding(call, PLUGINS[name] + plan_of(context, name, call))
     for call in context.facts.of(ast.Call):
         if isinstance(call.func, ast.Attribute) and call.func.attr == "add_argument" and not syntax.is_dead(call):
-            default = next((k.value for k in call.keywords if k.arg == "default"), None)
+            default = syntax.argument(call, "default")
             if constant(default) == "fp16" and any("precision" in str(constant(arg)) for arg in call.args):
                 quote = context.text(default)[-1]
                 yield context.finding(default, "float16 is not a type of a TPU", context.replace(default, f"{quote}bf16{quote}"))

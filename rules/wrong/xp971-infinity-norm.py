@@ -27,7 +27,7 @@ def order_of(context: Context, call: ast.Call) -> ast.expr | None:
     position = 1 if is_function else 0
     if position < len(call.args):
         return call.args[position]
-    return next((item.value for item in call.keywords if item.arg == "p"), None)
+    return syntax.argument(call, "p")
 
 
 def is_infinite(context: Context, node: ast.expr) -> bool:
