@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import gc
 import weakref
+from pathlib import Path
 
 import pytest
 from support import MAIN, ROOT, project
 
 from xlaport import engine
 from xlaport.analysis import project as projects
+from xlaport.analysis.flow.traces import Traces
 from xlaport.config import Settings
 
 LOOP = """
@@ -196,3 +198,58 @@ def test_trees_go_without_the_collector(monkeypatch):
         assert tree() is None
     finally:
         gc.enable()
+
+
+def found_in(text: str) -> list:
+    return engine.findings_in(project(text), ROOT / MAIN, Settings(), lint=True)
+
+
+HERE = Path(__file__).parent
+PROGRAMS = [*sorted((HERE / "lint_cases").glob("*.py"))[::4], *sorted((HERE.parent / "sample_models").rglob("*.py"))]
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.stem)
+def test_functions_without_a_trace_change_nothing(program, monkeypatch):
+    text = program.read_text()
+    found = found_in(text)
+    monkeypatch.setattr(Traces, "is_left_by", lambda traces, function: True)
+    assert found_in(text) == found
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "self.total = total",  # itself
+        "self.keep(total)",  # by a method
+        "keep_in(self, total)",  # by a function that is handed the object
+        "held = Held(total); self.held = held",
+        "setattr_later = lambda: self.keep(total); setattr_later()",
+    ],
+)
+def test_what_a_function_leaves_is_known_in_the_step(body):
+    text = f"""
+import torch
+
+class Held:
+    def __init__(self, total):
+        self.total = total
+
+def keep_in(owner, total):
+    owner.total = total
+
+class Trainer:
+    def keep(self, total):
+        self.total = total
+
+    def prepare(self, device):
+        total = torch.zeros((), device=device)
+        {body}
+
+    def training_step(self, batch):
+        print(float(self.total))
+        return batch.sum()
+
+    def forward(self, x):
+        return x if self.total > 0 else -x
+"""
+    assert {finding.location.line for finding in found_in(text)} >= {text[: text.index("if self.total")].count("\n") + 1}

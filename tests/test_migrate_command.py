@@ -1125,6 +1125,21 @@ def test_a_reader_that_goes_away(src, count):
     assert b"Traceback" not in error and b"BrokenPipe" not in error
 
 
+@pytest.mark.parametrize("is_read", [True, False])
+def test_what_was_said_before_an_error_goes_out(is_read):
+    """The process ends without Python's own end, which would write what is left."""
+    script = "from xlaport import __main__ as entry\ndef run():\n    print('said')\n    return 2\nentry.run = run\nentry.main()"
+    out, into = os.pipe()
+    if not is_read:
+        os.close(out)
+    done = subprocess.run([sys.executable, "-c", script], stdout=into, stderr=subprocess.PIPE, env=environment())
+    os.close(into)
+    assert (done.returncode, done.stderr) == (2, b"")
+    if is_read:
+        with os.fdopen(out, "rb") as said:
+            assert said.read() == b"said\n"
+
+
 def test_a_name_with_a_line_break_is_one_line(src, capsys):
     (src / "a\n\x1b[31m.py").write_text("import torch\ndef f(:\n")
     (src / "b\nc.py").write_text(CUDA)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
+from pathlib import Path
 
+import libcst as cst
 import pytest
+from libcst.metadata import ByteSpanPositionProvider, MetadataWrapper
 from support import program
 
 from xlaport.errors import NotRewritable
@@ -14,6 +17,7 @@ from xlaport.rewrite.ops import (
     AddPrelude, AddWithItem, EditCall, EnsureImport, InsertStatement, Op, RemoveDecorator, RemoveImportedName, RemoveStatement,
     RemoveWithItem, ReplaceExpr, ReplaceStatement, Span, UnwrapBlock, WrapExpr,
 )
+from xlaport.rewrite.printing import places_in, printed
 from xlaport.targets.torch_xla import IMPORTS
 
 
@@ -702,3 +706,65 @@ def test_nothing_to_do_gives_the_text_back():
             return {  'a' :1 }   # odd, and kept
         """)
     assert apply(text, [], IMPORTS) == Applied(text, frozenset())
+
+
+# -- printing: ours stands on the inside of libcst, and does what libcst does
+
+EVERYTHING = program("""
+    #!/usr/bin/env python
+    # é before all
+    from a import (b as c, d,)  # why
+    import e.f as g; x = 1;
+    @g.cached(1)
+    @other
+
+    async def f[T: int](a, /, b: str = "ä", *args: T, c=1, **kw) -> None:
+        \'\'\'Text.\'\'\'
+        async with a as b, c: await b
+        async for x, *y in z: yield x
+        return (lambda x, *, y=2: (x, y))
+    class C(Base, metaclass=M):
+
+        a: int = 1
+        if (n := 10) > 5 and not a or b is not None: pass
+        elif a: del b, c[1:2, ..., ::3]
+        else:
+            try:
+                raise E("é") from e
+            except (A, B) as e: ...
+            except C: global q
+            else: assert a, "no"
+            finally: x = y = [i async for i in z if i if not i]
+    for a in b: continue
+    else: a @= {**a, "b": -1} | {1, *b} | {k: v for k, v in c}
+    while True: break
+    match a:
+        case [1, *_] | {"k": C(x=1, y=None), **rest} if b: x
+        case (a.b | "s" as t): f"{x!r:>{width}} é {y=}" 'b' + rb"c"
+    with (
+        open("a") as a,
+        b,
+    ):
+        x = a if b else (yield c)  # é
+        print(*a, b=1, **c)[a](
+            # inside
+            1, 2
+        )
+    # after all
+""")
+PRINTED = [EVERYTHING, EVERYTHING.replace("    ", "\t"), EVERYTHING.replace("\n", "\r\n"), EVERYTHING.rstrip("\n"), "", "# only\n", "\n\nx"]
+SAMPLES = sorted((Path(__file__).parent.parent / "sample_models").rglob("*.py"))
+
+
+@pytest.mark.parametrize("text", [*PRINTED, *(path.read_text() for path in SAMPLES)], ids=range(len(PRINTED) + len(SAMPLES)))
+def test_nodes_are_printed_and_placed_as_by_libcst(text):
+    module = cst.parse_module(text)
+    spans = MetadataWrapper(module, unsafe_skip_copy=True).resolve(ByteSpanPositionProvider)
+    at, seen = 0, set()
+    for node in (*module.header, *module.body, *module.footer):
+        assert printed(node, module) == module.code_for_node(node)
+        places = places_in(node, module, at)
+        assert places == {inner: (spans[inner].start, spans[inner].start + spans[inner].length) for inner in places}
+        seen |= places.keys()
+        at += len(module.code_for_node(node).encode())
+    assert seen == spans.keys() - {module}

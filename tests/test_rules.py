@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from xlaport import engine, residue
 from xlaport.findings import Grade
 from xlaport.ruleset import load
 from xlaport.ruleset.examples import Outcome, blocks_of, check_page
+from xlaport.ruleset.fronts import Compiled
 from xlaport.ruleset.schema import Rule
 
 PAGES = sorted(path for path in load.rules_folder().rglob("*.md") if path.parent.name != "errors")
@@ -138,3 +140,25 @@ def test_files_of_one_project_are_checked_together(tmp_path):
     page = tmp_path / "xp999-sample.md"
     page.write_text(text, encoding="utf-8")
     assert outcomes(page) == []
+
+
+def test_front_matter_is_read_again_when_a_page_is_another(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    for name in ("device/one.md", "errors/xpe.md"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text("+++\na = 1\n+++\n")
+    read: list[str] = []
+
+    def front(page: Path) -> dict:
+        read.append(page.name)
+        return load.split(page)[0]
+
+    assert Compiled(tmp_path, front).fronts() == Compiled(tmp_path, front).fronts() == [("device/one.md", {"a": 1}, False)]
+    assert read == ["one.md"]
+    (tmp_path / "device/one.md").write_text("+++\na = 22\n+++\n")
+    assert Compiled(tmp_path, front).fronts() == [("device/one.md", {"a": 22}, False)]
+    (tmp_path / "device/one.py").touch()
+    assert Compiled(tmp_path, front).fronts() == [("device/one.md", {"a": 22}, True)]
+    (tmp_path / "device/one.md").rename(tmp_path / "device/two.md")
+    assert Compiled(tmp_path, front).fronts() == [("device/two.md", {"a": 22}, False)]
+    assert read == ["one.md", "one.md", "one.md", "two.md"]

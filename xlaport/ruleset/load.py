@@ -34,6 +34,7 @@ class Fence:
     text: str
     line: int
 
+
 def rules_folder() -> Path:
     """`rules/`: inside the package in a wheel, beside it in a checkout or editable install."""
     package = Path(__file__).resolve().parent.parent
