@@ -59,9 +59,9 @@ def torchax_python() -> Path:
         done = subprocess.run([str(python), "-m", "pip", "install", "--quiet", *TORCHAX], capture_output=True, text=True)
         if done.returncode:
             pytest.skip(f"torchax could not be installed: {environment.reason(done.stderr)}")
-        packages = next(folder.glob("lib/python*/site-packages"))
-        (packages / "torch_of_the_tests.pth").write_text(sysconfig.get_path("purelib") + "\n")
         (folder / environment.READY).touch()
+    packages = next(folder.glob("lib/python*/site-packages"))
+    (packages / "torch_of_the_tests.pth").write_text(sysconfig.get_path("purelib") + "\n")  # an earlier run's may be gone
     return python
 
 

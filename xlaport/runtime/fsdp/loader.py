@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -20,11 +20,16 @@ AHEAD = 2
 def shard_batch(batch: Any, mesh: Mesh, *, batch_dim: int = 0) -> Any:
     """`batch` itself, its tensors on the device divided over `mesh` like those of a `shard_loader`: for batches that a program puts there."""
     tensors = [leaf for leaf in tree_leaves(batch) if isinstance(leaf, torch.Tensor) and leaf.device.type == "xla"]
-    rows = next((tensor.shape[batch_dim] for tensor in tensors if tensor.dim() > batch_dim), None)
-    for tensor in tensors:
-        if tensor.dim() > batch_dim and tensor.shape[batch_dim] == rows:
+    for tensor, is_divided in zip(tensors, hold_rows(tensors, batch_dim)):
+        if is_divided:
             mesh.mark(tensor, mesh.batch_spec(tensor.dim(), batch_dim))
     return batch
+
+
+def hold_rows(tensors: Sequence[torch.Tensor], batch_dim: int) -> list[bool]:
+    """Which tensors of a batch have a row for each of its rows: as many as the first that has the dimension at all."""
+    rows = next((tensor.shape[batch_dim] for tensor in tensors if tensor.dim() > batch_dim), None)
+    return [tensor.dim() > batch_dim and tensor.shape[batch_dim] == rows for tensor in tensors]
 
 
 def shard_loader(loader: Iterable[Any], mesh: Mesh, *, batch_dim: int = 0, sync: bool = True) -> ShardedLoader:
@@ -98,20 +103,19 @@ class ShardedLoader:
 
         leaves, nest = tree_flatten(batch)
         tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
-        rows = next((tensor.shape[self.batch_dim] for tensor in tensors if tensor.dim() > self.batch_dim), None)
+        shardings = [self.sharding(tensor, is_divided) for tensor, is_divided in zip(tensors, hold_rows(tensors, self.batch_dim))]
         device = torch_xla.device()
-        placed = iter([xm.send_cpu_data_to_device([tensor], device, self.sharding(tensor, rows))[0] for tensor in tensors])
+        placed = iter([xm.send_cpu_data_to_device([tensor], device, sharding)[0] for tensor, sharding in zip(tensors, shardings)])
         return tree_unflatten([next(placed) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves], nest)
 
-    def sharding(self, tensor: torch.Tensor, rows: int | None) -> Any:
+    def sharding(self, tensor: torch.Tensor, is_divided: bool) -> Any:
         import torch_xla.distributed.spmd as xs
         import torch_xla.runtime as xr
 
         if self.mesh.size == 1:
             return None
-        is_rows = tensor.dim() > self.batch_dim and tensor.shape[self.batch_dim] == rows
-        spec = self.mesh.batch_spec(tensor.dim(), self.batch_dim) if is_rows else (None,) * tensor.dim()
-        sharding = xs.ShardingSpec(self.mesh.devices, spec, minibatch=is_rows and xr.process_count() > 1)
+        spec = self.mesh.batch_spec(tensor.dim(), self.batch_dim) if is_divided else (None,) * tensor.dim()
+        sharding = xs.ShardingSpec(self.mesh.devices, spec, minibatch=is_divided and xr.process_count() > 1)
         # Of labels [rows] on a mesh that also has `model` its own arguments are wrong (not PARTIAL); those of mark_sharding are right.
         arguments = self.mesh.devices._get_op_sharding_args(spec)
         sharding._tile_assignment, sharding._group_assignment, sharding._replication_groups, sharding._sharding_type = arguments
