@@ -102,7 +102,7 @@ class Ran:
         libraries = Libraries.here(())
         place = next((frame for frame in reversed(self.frames) if not libraries.owns(frame[0])), None)
         where = f" at {place[0]}:{place[1]}" if place else ""
-        return (without_cuda(self.error) or last_line(self.output) or f"exit status {self.code}") + where
+        return (without_cuda(self.error) or printed_error(self.output) or last_line(self.output) or f"exit status {self.code}") + where
 
 
 def starts_processes(script: Path) -> bool:
@@ -256,6 +256,15 @@ def tail(file: Path) -> str:
     with file.open("rb") as stream:
         stream.seek(max(0, file.stat().st_size - KEPT))
         return stream.read().decode("utf-8", errors="replace")
+
+
+PRINTED_ERROR = re.compile(r"^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): \S.*", re.MULTILINE)
+
+
+def printed_error(text: str) -> str:
+    """The last error that a program printed as Python does: one that catches its own says more, or nothing, after it."""
+    printed = PRINTED_ERROR.findall(text)
+    return printed[-1].strip()[:300] if printed else ""
 
 
 def last_line(text: str) -> str:

@@ -6,10 +6,9 @@ import random
 import sys
 
 import torch
-from torch.utils.data import DataLoader
 
 from xlaport.runtime import carry, replicas, streams
-from xlaport.runtime.inside import attribution, imports, ports, tap
+from xlaport.runtime.inside import attribution, imports, loaders, ports, tap
 from xlaport.runtime.inside.session import Session
 
 
@@ -23,7 +22,7 @@ def install(session: Session) -> None:
     if job.seed is not None:
         seed(job.seed)
     if job.compared:
-        loaders_without_workers()
+        loaders.without_workers()
     if job.graphs is not None:
         imports.after("torch_xla", lambda: keep_graphs(job.graphs))
     if job.replicas > 1:
@@ -35,8 +34,11 @@ def install(session: Session) -> None:
     if job.profile is not None:
         attribution.install(session)
     if job.carry is not None:
-        carry.install(job.carry, session)
+        carrier = carry.install(job.carry, session)
+        if job.host_random and job.carry == "cpu":
+            loaders.shuffled_as_on_xla(carrier.note)
     if job.host_random:
+        loaders.in_turn()
         streams.install("CPU")
         imports.after("torch_xla", lambda: streams.install("XLA"))
 
@@ -61,24 +63,6 @@ def seed(value: int) -> None:
     random.seed(value)
     torch.manual_seed(value)
     imports.after("numpy", lambda: sys.modules["numpy"].random.seed(value))
-
-
-def loaders_without_workers() -> None:
-    """Workers draw random numbers in processes of their own, and outlive a program that is stopped."""
-    made = DataLoader.__init__
-    position = 5  # of num_workers, after self and dataset, batch_size, shuffle, sampler, batch_sampler
-    refused = ("prefetch_factor", "persistent_workers", "multiprocessing_context", "timeout")
-
-    def init(self, *arguments, **keywords):
-        if len(arguments) > position:
-            arguments = (*arguments[:position], 0, *arguments[position + 1 :])
-        else:
-            keywords["num_workers"] = 0
-        for name in refused:
-            keywords.pop(name, None)
-        made(self, *arguments, **keywords)
-
-    DataLoader.__init__ = init
 
 
 def no_autocast() -> None:

@@ -153,6 +153,12 @@ def settings(group: dict) -> dict:
     return {name: group[name] for name in SETTINGS if isinstance(group.get(name), (bool, int, float, tuple, list))}
 
 
+def norm(tensor: torch.Tensor) -> torch.Tensor:
+    """In double precision on the CPU, whose sum of 38 million squares in float32 is 0.5 % off; that of XLA:CPU 2e-8 (torch 2.9, measured)."""
+    wide = torch.float64 if tensor.device.type == "cpu" else torch.float32
+    return torch.linalg.vector_norm(tensor, dtype=wide).float()
+
+
 def norms(tensors: list[torch.Tensor | None]) -> torch.Tensor | None:
     """The 2-norm of each tensor in float32, 0 where there is none, as one tensor on their device; None without tensors.
 
@@ -163,7 +169,7 @@ def norms(tensors: list[torch.Tensor | None]) -> torch.Tensor | None:
         return None
     given = [t.coalesce().values() if t.is_sparse else t for t in given]
     with torch.autocast(given[0].device.type, enabled=False):
-        values = torch.stack([torch.linalg.vector_norm(t, dtype=torch.float32).to(given[0].device) for t in given])
+        values = torch.stack([norm(t).to(given[0].device) for t in given])
     if len(given) == len(tensors):
         return values
     rows = iter(values.unbind())
