@@ -21,7 +21,7 @@ import census_sweep
 import child
 import results_doc
 
-WORDS = re.compile(census_sweep.WORDS.pattern + r"|torch_xla|\bxla_device\b", re.IGNORECASE)
+WORDS = re.compile(census_sweep.WORDS.pattern + r"|\btorch_xla\b|\bxla_device\b", re.IGNORECASE)
 TARGET = ("--target", "torchtpu")
 
 

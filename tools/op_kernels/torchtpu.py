@@ -110,6 +110,8 @@ class Seen(TorchDispatchMode):
 
     reached: set[str] = field(default_factory=set)
     missing: set[str] = field(default_factory=set)
+    apart: list[str] = field(default_factory=list)
+    """What is being taken apart: `detach` is made of itself."""
 
     def __post_init__(self):
         super().__init__()
@@ -120,13 +122,20 @@ class Seen(TorchDispatchMode):
         if function.namespace != "aten" or name.startswith(tuple("aten::" + start for start in CHOSEN_ON_DEVICE)):
             return function(*arguments, **keywords)
         self.reached.add(name)
-        if not HAS_KERNEL(name, DEVICE) and not runs_as_out(name):
+        if name not in self.apart and not HAS_KERNEL(name, DEVICE) and not runs_as_out(name):
             composite = next((key for key in FOLLOWED if HAS_KERNEL(name, key)), None)
             if composite is not None:
-                with self:
-                    return function._op_dk(getattr(torch._C.DispatchKey, composite), *arguments, **keywords)
+                return self.taken_apart(name, function, composite, arguments, keywords)
             self.missing.add(base_of(name))
         return function(*arguments, **keywords)
+
+    def taken_apart(self, name: str, function, composite: str, arguments, keywords):
+        self.apart.append(name)
+        try:
+            with self:
+                return function._op_dk(getattr(torch._C.DispatchKey, composite), *arguments, **keywords)
+        finally:
+            self.apart.pop()
 
 
 def base_of(overload: str) -> str:

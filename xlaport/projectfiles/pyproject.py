@@ -144,11 +144,18 @@ def in_table(view: View, path: tuple[str, ...], statement: list[Value]) -> Liste
     return Listed(requirement, first, last, pin if pinnable else None, add, [view.without_lines(first, last)])
 
 
+NEEDED = re.compile(r"([\w.-]+)(?:\[([^\]]+)\])? *([^\s;]+)")
+"""Name, extras and versions of a requirement that a target asks for."""
+
+
 def table_entry(needed: str, in_pipfile: bool) -> str:
-    """`torch_xla[tpu]==2.9.*` as an entry of a table."""
-    found = re.match(r"([\w-]+)\[(\w+)\]==([^\s;]+)", needed)
-    version = ("==" if in_pipfile else "") + found[3]
-    return f'{found[1]} = {{ version = "{version}", extras = ["{found[2]}"] }}'
+    """`torch_xla[tpu]==2.9.*` or `torch-tpu==0.2.*` as an entry of a table."""
+    name, extras, clause = NEEDED.match(needed).groups()
+    version = clause if in_pipfile else clause.removeprefix("==")
+    if extras is None:
+        return f'{name} = "{version}"'
+    named = ", ".join(f'"{extra.strip()}"' for extra in extras.split(","))
+    return f'{name} = {{ version = "{version}", extras = [{named}] }}'
 
 
 def poetry_clauses(text: str) -> str:

@@ -68,7 +68,7 @@ def seen_on(rules: Iterable[Rule], target: str, source: str) -> tuple[Rule, ...]
     if target in PROFILES and PROFILES[target].only_reports:
         rules = (rule for rule in rules if target in rule.targets)
     there = (rule.on(target, Later) for rule in rules)
-    return tuple(rule for rule in there if rule is not None and rule.source in ("cuda", source))
+    return tuple(rule for rule in there if rule is not None and (rule.source == source or rule.source == "cuda" and not rule.alone))
 
 
 @lru_cache(maxsize=8)

@@ -119,6 +119,9 @@ class Rule:
     source: str = "cuda"
     """What code it speaks of: of CUDA, or of another target that is ported from."""
 
+    alone: bool = False
+    """Whether it has nothing to say where code for another target is ported beside that of `source`."""
+
     targets: tuple[str, ...] = ()
     """The targets it exists for; all without any."""
 
@@ -160,7 +163,7 @@ class Rule:
 
 
 REQUIRED = {"code", "name", "summary", "area", "severity", "danger", "grade", "intent", "since"}
-OPTIONAL = {"group", "references", "match", "replace", "advice", "effects", "effort", "source", "targets", "target"}
+OPTIONAL = {"group", "references", "match", "replace", "advice", "effects", "effort", "source", "alone", "targets", "target"}
 
 
 def check_keys(front: dict, required: set[str], optional: set[str], path: Path) -> None:
@@ -207,6 +210,7 @@ def rule_from(front: dict, path: Path, check: Callable | None = None, fix: Calla
             check=check,
             fix=fix,
             source=front.get("source", "cuda"),
+            alone=front.get("alone", False),
             targets=tuple(front.get("targets", ())),
             differing={name: on_target_from(table) for name, table in front.get("target", {}).items()},
         )
