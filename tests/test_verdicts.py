@@ -216,12 +216,28 @@ def test_one_step_whose_gradients_differ_a_little_is_a_kink_and_several_are_a_fa
 
 
 def test_a_wrong_factor_shows_where_rounding_is_wide():
-    mixed = run(records=({"kind": "carried", "counts": {"autocast (bfloat16)": 1}},))
     rows = [[{**row(at, gradient=0.5), "gradient_size": size} for at in range(3)] for size in (0.5, 1e-3)]
-    found = Locked(mixed, (run(records=tuple(row(at, gradient=0.04) for at in range(3))),), run(device="xla", records=tuple(rows[0])))
+    found = Locked(run(), (run(records=tuple(row(at, gradient=0.04) for at in range(3))),), run(device="xla", records=tuple(rows[0])), mixed=True)
     assert verdict.judge_locked(found, verdict.step_deviations(found)).verdict is Verdict.DIVERGED
     noisy = replace(found, port=run(device="xla", records=tuple({**line, "gradient": 0.05} for line in rows[1])))
     assert verdict.judge_locked(noisy, verdict.step_deviations(noisy)).verdict is Verdict.MATCH
+
+
+def test_lockstep_that_ends_before_its_time_is_no_match():
+    same = locked([row(at) for at in range(3)], [row(at) for at in range(3)])
+    short = replace(same, port=replace(same.port, ran=replace(same.port.ran, status="timeout", seconds=600)))
+    judged = verdict.judge_locked(short, verdict.step_deviations(short))
+    assert (judged.verdict, judged.first) == (Verdict.DRIFT, 3)
+    assert "after 3 steps, equal so far: still running after 600 s" in judged.reasons[0]
+
+
+def test_what_only_mixed_precision_makes_differ_is_no_fault():
+    drift = Judgement(Verdict.DRIFT, ("gradients differ",), 3)
+    equal, other = Judgement(Verdict.MATCH, ("each of 20 steps is equal",)), Judgement(Verdict.DIVERGED, ("step 0 differs",), 0)
+    found = verdict.in_full_precision(drift, 7.8, equal)
+    assert found.verdict is Verdict.MATCH and found.reasons == ("without mixed precision each of 20 steps is equal; with it by up to 8 times what full precision makes of the original",)
+    kept = verdict.in_full_precision(drift, 7.8, other)
+    assert (kept.verdict, kept.first, kept.reasons) == (Verdict.DRIFT, 3, ("gradients differ", "and without mixed precision: step 0 differs"))
 
 
 @pytest.mark.parametrize(("size", "wanted"), [(5e-3, Verdict.MATCH), (0.02, Verdict.DRIFT)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from xlaport.runtime.verify.runs import Locked, autocasts
+from xlaport.runtime.verify.runs import Locked
 from xlaport.runtime.verify.verdict import BFLOAT16
 
 BEYOND = 10.0
@@ -41,7 +41,7 @@ def origin(locked: Locked, step: int) -> Origin | None:
 def first_module(locked: Locked, step: int) -> Origin | None:
     """Calls in the order in which they end: a module comes before those that contain it."""
     own = [follower.ran.of_kind("output") for follower in locked.own]
-    floor = BFLOAT16 if autocasts(locked.led) else OUTPUT_FLOOR
+    floor = BFLOAT16 if locked.mixed else OUTPUT_FLOOR
     for index, row in enumerate(locked.port.ran.of_kind("output")):
         allowed = BEYOND * max([floor, *(rows[index]["largest"] for rows in own if index < len(rows))])
         if row["largest"] > allowed:
@@ -55,7 +55,7 @@ def last_parameter(locked: Locked, step: int) -> Origin | None:
     if row is None:
         return None
     own = [found for follower in locked.own if (found := at(follower.ran.of_kind("lock"), step)) is not None]
-    floor = BFLOAT16 if autocasts(locked.led) else GRADIENT_FLOOR
+    floor = BFLOAT16 if locked.mixed else GRADIENT_FLOOR
     for index in reversed(range(len(row["each"]))):
         allowed = BEYOND * max([floor, *(found["each"][index] for found in own)])
         if row["each"][index] > allowed:

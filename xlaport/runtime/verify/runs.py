@@ -75,11 +75,19 @@ class Free:
 
 @dataclass(frozen=True)
 class Locked:
-    """Records of the followers of one lock-step: the reference's own, and the port's; `led` is the leader's trace."""
+    """Records of the followers of one lock-step: the reference's own, and the port's; `led` is the leader's trace.
+
+    `mixed`: the leader and the port compute in mixed precision.
+    """
 
     led: Trace
     own: tuple[Trace, ...]
     port: Trace
+    mixed: bool = False
+
+    def cut(self) -> str | None:
+        """Why it ended before its time, if it did."""
+        return next((run.ran.reason() for run in (self.led, *self.own, self.port) if not run.ran.good), None)
 
 
 Progress = Callable[[str], None]
@@ -171,23 +179,24 @@ LEADER = "leader"
 FOLLOWERS = ("own1", "own2", "port")
 
 
-def locked(pair: Pair, folder: Path, said: Progress, mixed: bool, traced: int | None = None) -> Locked:
+def locked(pair: Pair, folder: Path, said: Progress, mixed: bool, traced: int | None = None, autocast: bool = True) -> Locked:
     """A leader, two followers of the reference (perturbed) and the port, at the same time: each waits for the leader.
 
     Where precision is `mixed` one of the reference's followers computes in full precision, since a perturbation of 1e-6
-    seldom changes how a number is rounded to bfloat16.
+    seldom changes how a number is rounded to bfloat16. Without `autocast` all of them do.
     """
+    mixed = mixed and autocast
     shared = folder / "states"
     shared.mkdir(parents=True)
     plans = {name: LockStep(str(shared), name, FOLLOWERS, traced) for name in (LEADER, *FOLLOWERS)}
-    said("lock-step")
+    said("lock-step" if autocast else "lock-step in full precision")
     quiet: Progress = lambda text: None
     pair = replace(pair, limit=pair.limit * 2)
     runs = {
-        LEADER: lambda: reference(pair, folder / LEADER, quiet, threads=1, lockstep=plans[LEADER]),
-        "own1": lambda: reference(pair, folder / "own1", quiet, threads=2, perturb=1, lockstep=plans["own1"]),
-        "own2": lambda: reference(pair, folder / "own2", quiet, threads=1, perturb=2, autocast=not mixed, lockstep=plans["own2"]),
-        "port": lambda: ported(pair, folder / "port", quiet, lockstep=plans["port"]),
+        LEADER: lambda: reference(pair, folder / LEADER, quiet, threads=1, autocast=autocast, lockstep=plans[LEADER]),
+        "own1": lambda: reference(pair, folder / "own1", quiet, threads=2, perturb=1, autocast=autocast, lockstep=plans["own1"]),
+        "own2": lambda: reference(pair, folder / "own2", quiet, threads=1, perturb=2, autocast=autocast and not mixed, lockstep=plans["own2"]),
+        "port": lambda: ported(pair, folder / "port", quiet, autocast=autocast, lockstep=plans["port"]),
     }
 
     def run(name: str) -> Trace:
@@ -198,6 +207,6 @@ def locked(pair: Pair, folder: Path, said: Progress, mixed: bool, traced: int | 
 
     with ThreadPoolExecutor(len(runs)) as pool:
         led, *own, port = pool.map(run, runs)
-    return Locked(led, tuple(own), port)
+    return Locked(led, tuple(own), port, mixed)
 
 

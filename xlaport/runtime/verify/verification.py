@@ -10,7 +10,7 @@ from xlaport.runtime import program
 from xlaport.runtime.verify import bisect, runs, verdict
 from xlaport.runtime.verify.bisect import Origin
 from xlaport.runtime.verify.curves import Comparison
-from xlaport.runtime.verify.runs import Free, Pair, Progress, Reference
+from xlaport.runtime.verify.runs import Free, Locked, Pair, Progress, Reference
 from xlaport.runtime.verify.traces import Trace
 from xlaport.runtime.verify.verdict import Judgement, Performance, StepDeviation, Verdict
 
@@ -108,11 +108,20 @@ def decided(pair: Pair, wishes: Wishes, free: Free, found: Verification, folder:
     if asked and free.base.steps and pair.is_alone:
         locked = runs.locked(pair, folder / "lock", said, found.mixed)
         rows = verdict.step_deviations(locked)
-        judgement = together(judgement, verdict.judge_locked(locked, rows))
+        judgement = together(judgement, judged(pair, locked, rows, folder, said))
     found = replace(found, judgement=judgement, lockstep=tuple(rows))
     if wishes.bisect and pair.is_alone and judgement.verdict in (Verdict.DIVERGED, Verdict.DRIFT) and free.base.steps:
         found = replace(found, origin=followed(pair, found, folder, said))
     return found
+
+
+def judged(pair: Pair, locked: Locked, rows: Sequence[StepDeviation], folder: Path, said: Progress) -> Judgement:
+    """By lock-step; once more without mixed precision where with it the programs are apart by less than a fault would make them."""
+    found = verdict.judge_locked(locked, rows)
+    if not locked.mixed or found.verdict is not Verdict.DRIFT or locked.cut() is not None:
+        return found
+    full = runs.locked(pair, folder / "full", said, locked.mixed, autocast=False)
+    return verdict.in_full_precision(found, max(row.ratio for row in rows), verdict.judge_locked(full, verdict.step_deviations(full)))
 
 
 def together(free: Judgement, locked: Judgement) -> Judgement:
