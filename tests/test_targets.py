@@ -13,7 +13,8 @@ from support import MAIN, PLAIN, ROOT, change, changes, findings, migrated, prog
 
 from xlaport import opstatus
 from xlaport.config import Settings
-from xlaport.engine import FileChange, Selection, contexts
+from xlaport.engine import FileChange, Selection, contexts, findings_in
+from xlaport.findings import Finding, Severity
 from xlaport.projectfiles import migrate as migrate_file
 from xlaport.ruleset import load
 from xlaport.ruleset.examples import blocks_of
@@ -282,3 +283,51 @@ def test_templates_of_a_rule_keep_their_holes(name):
     template, holes = "f({" + word + "})", {word: call.args[0]}
     for ops in (context.replace(call, template, **holes), context.replace_statement(call.parent, template, **holes), context.insert(call.parent, "before", template, **holes)):
         assert (getattr(ops[0], "template", "") or ops[0].code) == template
+
+
+CAPTURED = """
+import torch
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        y = torch.relu(x)
+        return y * 2 if y.sum() > 0 else y
+
+{after}
+"""
+
+
+@pytest.mark.parametrize(
+    "after, severity",
+    [
+        ("model = Net().to('cuda')", Severity.NOTE),
+        ("model = torch.compile(Net().to('cuda'))", Severity.WARNING),
+        ("net = Net()\nmodel = torch.compile(model=net, fullgraph=True)", Severity.WARNING),
+        ("model = Net().cuda()\nmodel.compile()", Severity.WARNING),
+        ("def other(x):\n    return x\nmodel, other = Net().cuda(), torch.compile(other)", Severity.NOTE),
+        ("import re\nwords = re.compile(str(Net()))", Severity.NOTE),
+    ],
+)
+def test_what_torch_compile_captures_is_graver(after, severity):
+    found = [one for one in linted(CAPTURED.format(after=after)) if one.code == "XP401"]
+    assert [one.severity for one in found] == [severity]
+    assert ("in code that torch.compile captures" in found[0].message) == (severity is Severity.WARNING)
+
+
+STEPS = """
+def train(model, loader, optimizer):
+    for x in loader:
+        loss = scale(model(x.to("cuda"))).mean()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("decorator", ["@torch.compile", "@torch.compile(backend='tpu')", "@partial(torch.compile, fullgraph=True)"])
+def test_a_decorated_function_is_captured(decorator):
+    text = f"import torch\nfrom functools import partial\n\n{decorator}\ndef scale(y):\n    return y if y.sum() > 0 else -y\n\n" + STEPS
+    assert [one.severity for one in linted(text) if one.code == "XP401"] == [Severity.WARNING]
+
+
+def linted(text: str) -> list[Finding]:
+    return findings_in(project(text), ROOT / MAIN, Settings(**TPU), lint=True)

@@ -14,6 +14,7 @@ from functools import cached_property
 from pathlib import Path
 
 from xlaport.analysis.build import Unparsable, build
+from xlaport.analysis.captured import captured
 from xlaport.analysis.facts import ModuleFacts
 from xlaport.analysis.links import Links, Mentions, Numbered, Words, closure
 from xlaport.analysis.names import Names, absolute_module, bind, canonical
@@ -53,6 +54,11 @@ class Module:
     facts: ModuleFacts
     names: Names
     values: Values
+
+    @cached_property
+    def captured(self) -> frozenset[ast.AST]:
+        """Functions and classes that torch.compile captures."""
+        return captured(self.names)
 
 
 @dataclass(eq=False)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+from xlaport.analysis import captured
 from xlaport.analysis import facts as syntax
 from xlaport.analysis.facts import ModuleFacts
 from xlaport.analysis.names import Names
@@ -55,6 +56,10 @@ class Context:
     def on_device(self) -> bool:
         """Does this file belong to a program that speaks of an accelerator?"""
         return self.project.on_device(self.module.source.path)
+
+    def is_captured(self, node: ast.AST) -> bool:
+        """Does torch.compile capture the place as part of a graph, as far as this file says?"""
+        return captured.is_captured(node, self.module.captured)
 
     @cached_property
     def mode(self) -> Mode:

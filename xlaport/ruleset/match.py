@@ -94,7 +94,10 @@ def matched_events(built: Index, context_for) -> Iterator[Finding]:
             context = context_for(rule)
             if event.hot:
                 fix = rule.fix(context, event) if rule.fix is not None else None
-                yield context.finding(event.node, sentence, is_idiom=False, effects=event.effects, confidence=confidence, fix=fix)
+                severity = None
+                if rule.captured is not None and context.is_captured(event.node):
+                    severity, sentence = rule.captured, f"{sentence} (in code that torch.compile captures)"
+                yield context.finding(event.node, sentence, severity=severity, is_idiom=False, effects=event.effects, confidence=confidence, fix=fix)
             else:
                 sentence = f"{event.what}, once an epoch: a Python value is read from the device"
                 yield context.finding(event.node, sentence, severity=Severity.NOTE, is_idiom=False, effects=event.effects, confidence=confidence)

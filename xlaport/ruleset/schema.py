@@ -70,7 +70,7 @@ class OnTarget:
 
     `skip`: there is nothing to find there. `manual`: what is found is left to a person, with this sentence.
     `replace`: what takes the idiom's place, also where a Python file finds it. `check` / `fix`: the function of the
-    same-stem file that takes the place of `check` or `fix`.
+    same-stem file that takes the place of `check` or `fix`. `captured`: the severity where torch.compile captures what it finds.
     """
 
     skip: bool = False
@@ -80,6 +80,7 @@ class OnTarget:
     fix: str = ""
     summary: str = ""
     severity: Severity | None = None
+    captured: Severity | None = None
     danger: Danger | None = None
     grade: Grade | None = None
     advice: dict[str, str] | None = None
@@ -129,6 +130,9 @@ class Rule:
     instead: Replace | None = None
     """What takes the place of everything the rule finds, whatever its Python file says."""
 
+    captured: Severity | None = None
+    """The severity where torch.compile captures what an event rule finds; None where that makes no difference."""
+
     left_with: str = ""
     """The sentence with which everything the rule finds is left to a person."""
 
@@ -149,7 +153,7 @@ class Rule:
             return self
         if there.skip:
             return None
-        said = {name: value for name in ("summary", "severity", "danger", "grade") if (value := getattr(there, name))}
+        said = {name: value for name in ("summary", "severity", "captured", "danger", "grade") if (value := getattr(there, name))}
         if there.advice:
             said["advice"] = {**self.advice, **there.advice}
         for kind in ("check", "fix"):
@@ -224,7 +228,7 @@ def match_from(table: dict) -> Match:
 
 
 def on_target_from(table: dict) -> OnTarget:
-    kinds = {"severity": Severity, "danger": Danger, "grade": Grade, "replace": replace_from}
+    kinds = {"severity": Severity, "captured": Severity, "danger": Danger, "grade": Grade, "replace": replace_from}
     return OnTarget(**{key: kinds[key](value) if key in kinds else value for key, value in table.items()})
 
 
