@@ -13,7 +13,7 @@ import pytest
 from xlaport import cli
 from xlaport.reports.verify import html as verify_html, json as verify_json, markdown as verify_markdown, text as verify_text
 from xlaport.runtime.program import Program, Ran
-from xlaport.runtime.verify import bisect, curves, verdict
+from xlaport.runtime.verify import bisect, curves, verdict, verification
 from xlaport.runtime.verify.runs import Free, Locked, Pair, Reference
 from xlaport.runtime.verify.traces import Step, Trace
 from xlaport.runtime.verify.verdict import Judgement, Verdict
@@ -227,8 +227,25 @@ def test_lockstep_that_ends_before_its_time_is_no_match():
     same = locked([row(at) for at in range(3)], [row(at) for at in range(3)])
     short = replace(same, port=replace(same.port, ran=replace(same.port.ran, status="timeout", seconds=600)))
     judged = verdict.judge_locked(short, verdict.step_deviations(short))
-    assert (judged.verdict, judged.first) == (Verdict.DRIFT, 3)
+    assert (judged.verdict, judged.first) == (Verdict.DRIFT, None)
     assert "after 3 steps, equal so far: still running after 600 s" in judged.reasons[0]
+
+
+def test_lockstep_goes_on_without_one_of_the_originals_own_runs():
+    """A program may refuse to run in full precision, or with other threads."""
+    same = locked([row(at) for at in range(3)], [row(at) for at in range(3)])
+    failed = replace(same.own[0], ran=replace(same.own[0].ran, status="error", code=1, error="AssertionError: bfloat16 only"))
+    found = replace(same, own=(*same.own, failed))
+    assert verdict.judge_locked(found, verdict.step_deviations(found)).verdict is Verdict.MATCH
+
+
+def test_no_step_is_looked_at_where_lockstep_saw_none_that_differs(monkeypatch, tmp_path):
+    cut = locked([row(0)], [row(0)])
+    cut = replace(cut, port=replace(cut.port, ran=replace(cut.port.ran, status="timeout")))
+    rows = verdict.step_deviations(cut)
+    monkeypatch.setattr(verification.runs, "locked", lambda *given, **more: pytest.fail("run again"))
+    found = verification.Verification(verdict.judge_locked(cut, rows), None, lockstep=tuple(rows))
+    assert verification.followed(None, found, tmp_path, print) is None
 
 
 def test_what_only_mixed_precision_makes_differ_is_no_fault():

@@ -86,8 +86,9 @@ class Locked:
     mixed: bool = False
 
     def cut(self) -> str | None:
-        """Why it ended before its time, if it did."""
-        return next((run.ran.reason() for run in (self.led, *self.own, self.port) if not run.ran.good), None)
+        """Why it ended before its time, if it did. It goes on without one of the reference's own, which not every program
+        lets run in full precision: the envelope is narrower then, never wider."""
+        return next((run.ran.reason() for run in (self.led, self.port) if not run.ran.good), None)
 
 
 Progress = Callable[[str], None]
@@ -208,5 +209,3 @@ def locked(pair: Pair, folder: Path, said: Progress, mixed: bool, traced: int | 
     with ThreadPoolExecutor(len(runs)) as pool:
         led, *own, port = pool.map(run, runs)
     return Locked(led, tuple(own), port, mixed)
-
-

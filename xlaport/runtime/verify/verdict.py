@@ -290,7 +290,7 @@ def judge_locked(locked: Locked, deviations: Sequence[StepDeviation]) -> Judgeme
     worst = max(deviations, key=lambda row: row.ratio)
     cut = locked.cut()
     if cut is not None and worst.ratio <= LOCKED_MATCHES:
-        return Judgement(Verdict.DRIFT, (f"the curves leave it open, and lock-step ended after {len(deviations)} steps, equal so far: {cut}",), len(deviations))
+        return Judgement(Verdict.DRIFT, (f"the curves leave it open, and lock-step ended after {len(deviations)} steps, equal so far: {cut}",))
     if worst.ratio <= LOCKED_MATCHES:
         return Judgement(Verdict.MATCH, (f"each of {len(deviations)} steps, made from the same state, is equal within {max(worst.ratio, 0.0):.1f} times the envelope of one step",))
     beyond = [row for row in deviations if row.ratio > LOCKED_MATCHES]

@@ -133,8 +133,8 @@ def together(free: Judgement, locked: Judgement) -> Judgement:
 
 def followed(pair: Pair, found: Verification, folder: Path, said: Progress) -> Origin | None:
     """Replay the first bad step, and look at modules and gradients in it."""
-    step = found.judgement.first if found.lockstep else None
-    if step is None:
+    step = found.judgement.first
+    if not found.lockstep:
         said("looking for the first step that differs")
         seen = runs.locked(pair, folder / "search", said, found.mixed)
         step = verdict.judge_locked(seen, verdict.step_deviations(seen)).first
