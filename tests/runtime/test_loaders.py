@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -106,10 +107,14 @@ import torch
 from xlaport.runtime.inside import tap
 values = torch.full((12_000_000,), 1e-3)
 print(tap.norms([values, None, torch.ones(4, dtype=torch.bfloat16)]).tolist())
+for device in ("cpu", "meta"):
+    print(tap.norm(torch.ones(4, dtype=torch.float64, device=device)).dtype)
 """
 
 
 def test_norms_of_many_elements_are_as_exact_on_the_cpu_as_on_xla():
     done = subprocess.run([sys.executable, "-c", NORMS], env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
-    first, none, small = eval(done.stdout)
+    printed, *types = done.stdout.splitlines()
+    first, none, small = json.loads(printed)
     assert first == pytest.approx(12_000_000**0.5 * 1e-3, rel=1e-6) and (none, small) == (0.0, 2.0), done.stderr
+    assert types == ["torch.float32"] * 2, done.stderr
