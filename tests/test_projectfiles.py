@@ -15,7 +15,7 @@ from xlaport import projectfiles
 from xlaport.config import Settings
 from xlaport.engine import FileChange, Selection
 from xlaport.findings import Danger, Grade
-from xlaport.projectfiles import json_values, packages, shell_words, toml_values, yaml_values
+from xlaport.projectfiles import json_values, packages, pyproject, shell_words, toml_values, yaml_values
 from xlaport.projectfiles.belonging import of_other_frameworks
 from xlaport.projectfiles.malformed import Malformed
 from xlaport.source import SourceFile
@@ -330,6 +330,43 @@ url = "https://download.pytorch.org/whl/cu118"
     wanted = text.replace('"^3.8"', '"^3.10"').replace('"^1.12", source = "cu118"}', '"2.9.*", source = "cu118"}' + added)
     assert after("pyproject.toml", text) == wanted
     assert left("pyproject.toml", text) == [("XP855", 5), ("XP853", 9), ("XP852", 13)]
+
+
+CHOICE = """\
+torch = [
+    {version = "^1.12", markers = "sys_platform == 'linux'"},
+    {version = "^2.0", markers = "sys_platform == 'darwin'"},
+]
+"""
+
+
+@pytest.mark.parametrize(
+    "name, text",
+    [
+        ("pyproject.toml", "[tool.poetry.dependencies]\n" + CHOICE),
+        ("pyproject.toml", "[tool.poetry.dependencies]\n" + CHOICE.replace("\n", "") + "\n"),
+        ("pyproject.toml", "[tool.poetry.dependencies]\n" + CHOICE.replace("torch", "triton").replace("1.12", "2.1") + 'tqdm = "*"\n'),
+        ("pyproject.toml", '[tool.poetry.dependencies.torch]\nversion = "^2.0"\n'),
+        ("pyproject.toml", '[tool.poetry]\ndependencies.torch = "^2.0"\n'),
+        ("Pipfile", '[packages.torch]\nversion = "*"\n'),
+    ],
+)
+def test_entries_that_are_no_line_of_their_table_are_left(name, text):
+    assert after(name, text) == text
+    assert {code for code, _ in left(name, text)} <= {"XP855", "XP853"} and left(name, text)
+
+
+@pytest.mark.parametrize(
+    "needed, poetry, pipfile",
+    [
+        ("torch-tpu==0.2.*", 'torch-tpu = "0.2.*"', 'torch-tpu = "==0.2.*"'),
+        ("a_b[c,d]>=1,<2", 'a_b = { version = ">=1,<2", extras = ["c", "d"] }', 'a_b = { version = ">=1,<2", extras = ["c", "d"] }'),
+        ("jax", 'jax = "*"', 'jax = "*"'),
+        ("torch_xla[tpu]", 'torch_xla = { version = "*", extras = ["tpu"] }', 'torch_xla = { version = "*", extras = ["tpu"] }'),
+    ],
+)
+def test_a_requirement_as_an_entry_of_a_table(needed, poetry, pipfile):
+    assert (pyproject.table_entry(needed, in_pipfile=False), pyproject.table_entry(needed, in_pipfile=True)) == (poetry, pipfile)
 
 
 def test_pipfile():

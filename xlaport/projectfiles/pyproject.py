@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterator
 
 from xlaport.findings import Finding
@@ -121,7 +122,7 @@ def without_element(view: View, value: Value) -> Edit:
 
 
 def in_table(view: View, path: tuple[str, ...], statement: list[Value]) -> Listed | None:
-    """`torch = "^2.0"` and `torch = {version = "^2.0", source = "cu118"}`; None for lists of alternatives."""
+    """`torch = "^2.0"` and `torch = {version = "^2.0", source = "cu118"}`; of alternatives in an array none is pinned."""
     name = statement[0].path[len(path)]
     details = {value.path[-1]: value for value in statement if len(value.path) == len(path) + 2}
     if name == "python" or any(value.path[-1] not in DETAIL for value in details.values()):
@@ -140,18 +141,33 @@ def in_table(view: View, path: tuple[str, ...], statement: list[Value]) -> Liste
 
     spec = poetry_clauses(place.text) if place else ""
     requirement = Requirement(normalized(name), spec, 0, 0, "", "fixed" if is_fixed else "")
-    pinnable = place is not None and not is_fixed and not any(value.in_array for value in statement if value is place)
-    return Listed(requirement, first, last, pin if pinnable else None, add, [view.without_lines(first, last)])
+    is_whole = is_entry(view.text[first : view.line_end(last)], name)
+    pinnable = place is not None and not is_fixed and is_whole and not is_choice(statement)
+    return Listed(requirement, first, last, pin if pinnable else None, add, [view.without_lines(first, last)] if is_whole else None)
 
 
-NEEDED = re.compile(r"([\w.-]+)(?:\[([^\]]+)\])? *([^\s;]+)")
+def is_choice(statement: list[Value]) -> bool:
+    """`[{version = "^2.0", ...}, {version = "^1.12", ...}]`: a key stands in more than one table."""
+    paths = [value.path for value in statement if not value.in_array]
+    return len(set(paths)) < len(paths)
+
+
+def is_entry(lines: str, name: str) -> bool:
+    """Whether lines are all of the entry of a package: not the inside of `[packages.torch]`, nor the start of a long array."""
+    try:
+        return set(tomllib.loads(lines)) == {name}
+    except tomllib.TOMLDecodeError:
+        return False
+
+
+NEEDED = re.compile(r"([\w.-]+)(?:\[([^\]]+)\])? *([<>=!~][^\s;]*)?")
 """Name, extras and versions of a requirement that a target asks for."""
 
 
 def table_entry(needed: str, in_pipfile: bool) -> str:
     """`torch_xla[tpu]==2.9.*` or `torch-tpu==0.2.*` as an entry of a table."""
     name, extras, clause = NEEDED.match(needed).groups()
-    version = clause if in_pipfile else clause.removeprefix("==")
+    version = (clause if in_pipfile else clause.removeprefix("==")) if clause else "*"
     if extras is None:
         return f'{name} = "{version}"'
     named = ", ".join(f'"{extra.strip()}"' for extra in extras.split(","))
