@@ -305,13 +305,28 @@ class Net(torch.nn.Module):
         ("net = Net()\nmodel = torch.compile(model=net, fullgraph=True)", Severity.WARNING),
         ("model = Net().cuda()\nmodel.compile()", Severity.WARNING),
         ("def other(x):\n    return x\nmodel, other = Net().cuda(), torch.compile(other)", Severity.NOTE),
+        ("model = torch.compile(mode='reduce-overhead')(Net().cuda())", Severity.WARNING),
+        ("net = Net()\nmodel = net.to('cuda').bfloat16()\nmodel = torch.compile(model)", Severity.WARNING),
+        ("class Run:\n    def __init__(self):\n        self.model = Net().cuda()\n        self.model = torch.compile(self.model)", Severity.WARNING),
+        ("model = Net().cuda()\nmodel.forward = torch.compile(model.forward)", Severity.WARNING),
+        ("class Run:\n    def forward(self, x):\n        return x\n    def __init__(self):\n        self.step = torch.compile(self.forward)\nNet().cuda()", Severity.NOTE),
         ("import re\nwords = re.compile(str(Net()))", Severity.NOTE),
+        ("code = compile(Net().cuda(), '', 'exec')", Severity.NOTE),
+        ("model = Net().cuda()\nmodel.compile(optimizer='adam', loss='mse')", Severity.NOTE),
+        ("model = Net().cuda()\nmodel.compile('adam')", Severity.NOTE),
+        ("model = torch.compile(Net().cuda(), disable=True)", Severity.NOTE),
     ],
 )
 def test_what_torch_compile_captures_is_graver(after, severity):
     found = [one for one in linted(CAPTURED.format(after=after)) if one.code == "XP401"]
     assert [one.severity for one in found] == [severity]
     assert ("in code that torch.compile captures" in found[0].message) == (severity is Severity.WARNING)
+
+
+def test_a_compile_of_its_own_captures_nothing():
+    own = CAPTURED.replace("    def forward", "    def compile(self):\n        self.ready = True\n\n    def forward")
+    found = [one for one in linted(own.format(after="model = Net().cuda()\nmodel.compile()")) if one.code == "XP401"]
+    assert [one.severity for one in found] == [Severity.NOTE]
 
 
 STEPS = """
@@ -327,6 +342,42 @@ def train(model, loader, optimizer):
 def test_a_decorated_function_is_captured(decorator):
     text = f"import torch\nfrom functools import partial\n\n{decorator}\ndef scale(y):\n    return y if y.sum() > 0 else -y\n\n" + STEPS
     assert [one.severity for one in linted(text) if one.code == "XP401"] == [Severity.WARNING]
+
+
+READS = """
+import torch
+
+class Net({base}):
+    def forward(self, x):
+        return self.told(torch.relu(x))
+
+    {decorator}
+    def told(self, y):
+        print(y.sum().item())
+        return y
+
+    def training_step(self, batch):
+        loss = self.forward(batch.to("cuda")).mean()
+        print(loss.item())
+        return loss
+
+model = torch.compile(Net().cuda())
+"""
+
+
+@pytest.mark.parametrize(
+    "base, decorator, read",
+    [
+        ("torch.nn.Module", "", [True, False]),
+        ("torch.nn.Module", "@torch.compiler.disable", [False, False]),
+        ("torch.nn.Module", "@torch._dynamo.disable(recursive=False)", [False, False]),
+        ("pytorch_lightning.LightningModule", "", [True, True]),
+    ],
+)
+def test_of_a_compiled_module_what_its_forward_reaches_is_captured(base, decorator, read):
+    text = READS.format(base=base, decorator=decorator).replace("import torch\n", "import torch\nimport pytorch_lightning\n")
+    found = sorted((one for one in linted(text) if one.code == "XP501"), key=lambda one: one.location.line)
+    assert ["torch.compile captures" in one.message for one in found] == read
 
 
 def linted(text: str) -> list[Finding]:

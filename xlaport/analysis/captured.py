@@ -1,46 +1,89 @@
-"""What torch.compile captures as a graph: functions and classes of one module, by how they are written or called there."""
+"""What torch.compile captures as a graph: functions and methods of one module, by how they are written or called there."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from xlaport.analysis.facts import ancestors
+from xlaport.analysis.facts import ancestors, argument, enclosing
 from xlaport.analysis.names import Names
+from xlaport.analysis.values import attributes_by_class, constant, last_name
 
 COMPILE = "torch.compile"
+OPTIONS = frozenset("fullgraph dynamic backend mode options disable".split())
+"""What `torch.nn.Module.compile` takes; with anything else a `compile` is another library's."""
+
+DISABLED = ("torch.compiler.disable", "torch._dynamo.disable")
+FORWARD = frozenset({"forward", "__call__"})
+STEPS = frozenset({"training_step", "validation_step", "test_step", "predict_step"})
+"""Lightning compiles these of a LightningModule that it is given compiled."""
+
+DEEP = 8
 
 
-def is_captured(node: ast.AST, found: frozenset[ast.AST]) -> bool:
-    """Whether a node stands in one of what `captured` gives."""
-    return bool(found) and any(outer in found for outer in ancestors(node))
+@dataclass(frozen=True)
+class Captured:
+    """Definitions that torch.compile captures, and those that are kept `outside` of its graphs by a decorator."""
+
+    inside: frozenset[ast.AST] = frozenset()
+    outside: frozenset[ast.AST] = frozenset()
+
+    def holds(self, node: ast.AST) -> bool:
+        """Whether a node is part of a graph: the innermost definition that is either decides."""
+        around = (outer for outer in ancestors(node) if outer in self.inside or outer in self.outside)
+        return bool(self.inside) and next(around, None) in self.inside
 
 
-def captured(names: Names) -> frozenset[ast.AST]:
-    """Definitions that are decorated with `torch.compile`, given to it, or compiled in place (`model.compile()`)."""
-    found = {node for node in names.module.of(ast.FunctionDef, ast.ClassDef) for decorator in node.decorator_list if is_compile(names, decorator)}
+def captured(names: Names) -> Captured:
+    """By a decorator, `torch.compile(model)` or `model.compile()`."""
+    found = {node for node in names.module.of(ast.FunctionDef, ast.ClassDef) if any(is_compile(names, decorator) for decorator in node.decorator_list)}
     for call in names.module.of(ast.Call):
         found.update(definitions(names, compiled(names, call)))
-    return frozenset(found)
+    outside = frozenset(
+        node for node in names.module.of(ast.FunctionDef) if any(is_called(names, decorator, *DISABLED) for decorator in node.decorator_list)
+    )
+    return Captured(frozenset(part for node in found for part in parts(node, outside)), outside)
 
 
 def is_compile(names: Names, decorator: ast.expr) -> bool:
     """`@torch.compile`, `@torch.compile(...)` and `@partial(torch.compile, ...)`."""
-    asked = [decorator] if not isinstance(decorator, ast.Call) else [decorator.func, *decorator.args[:1]]
-    return any(COMPILE in names.qualified(expression) for expression in asked)
+    return is_called(names, decorator, COMPILE) and not (isinstance(decorator, ast.Call) and is_off(decorator))
+
+
+def is_called(names: Names, decorator: ast.expr, *wanted: str) -> bool:
+    """Whether a decorator is one of these functions, by itself or called with options."""
+    asked = [decorator, decorator.func] if isinstance(decorator, ast.Call) else [decorator]
+    return any(name in wanted for expression in asked for name in names.qualified(expression))
+
+
+def is_off(call: ast.Call) -> bool:
+    return constant(argument(call, "disable")) is True
 
 
 def compiled(names: Names, call: ast.Call) -> ast.expr | None:
     """What a call compiles, if it does."""
-    if COMPILE in names.qualified(call.func):
-        given = [keyword.value for keyword in call.keywords if keyword.arg == "model"]
-        return next(iter([*call.args[:1], *given]), None)
-    if isinstance(call.func, ast.Attribute) and call.func.attr == "compile" and not names.qualified(call.func):
-        return call.func.value
+    func = call.func
+    if is_off(call):
+        return None
+    if COMPILE in names.qualified(func):
+        return argument(call, "model", 0)
+    if isinstance(func, ast.Call) and is_compile(names, func) and argument(func, "model", 0) is None:  # torch.compile(mode=...)(model)
+        return argument(call, "model", 0)
+    if isinstance(func, ast.Attribute) and func.attr == "compile" and not names.qualified(func) and is_module_compile(names, call):
+        return func.value
     return None
 
 
-def definitions(names: Names, value: ast.expr | None, depth: int = 4) -> Iterator[ast.AST]:
+def is_module_compile(names: Names, call: ast.Call) -> bool:
+    """Whether `model.compile(...)` may be `torch.nn.Module`'s, by its arguments and what the class of the model defines."""
+    if call.args or any(keyword.arg not in OPTIONS for keyword in call.keywords if keyword.arg is not None):
+        return False
+    owners = [found for found in definitions(names, call.func.value) if isinstance(found, ast.ClassDef)]
+    return not any(methods(owner, "compile") for owner in owners)
+
+
+def definitions(names: Names, value: ast.expr | None, depth: int = DEEP) -> Iterator[ast.AST]:
     """The functions and classes of the module that an expression may stand for: by name, by an instance, or moved."""
     if value is None or not depth:
         return
@@ -53,5 +96,40 @@ def definitions(names: Names, value: ast.expr | None, depth: int = 4) -> Iterato
     elif isinstance(value, ast.Call):
         moved = value.func.value if isinstance(value.func, ast.Attribute) else value.func
         yield from definitions(names, moved, depth - 1)
-    elif isinstance(value, ast.Attribute) and isinstance(value.value, ast.Name) and value.value.id == "self":
-        yield from (node for node in names.module.of(ast.FunctionDef) if node.name == value.attr and isinstance(node.parent, ast.ClassDef))
+    elif isinstance(value, ast.Attribute):
+        yield from members(names, value, depth)
+
+
+def members(names: Names, attribute: ast.Attribute, depth: int) -> Iterator[ast.AST]:
+    """A method of `self` or of an instance, or what the class assigns to an attribute of `self`."""
+    if not (isinstance(attribute.value, ast.Name) and attribute.value.id == "self"):
+        for owner in definitions(names, attribute.value, depth - 1):
+            yield from methods(owner, attribute.attr)
+        return
+    owner = enclosing(attribute, ast.ClassDef)
+    if owner is not None:
+        yield from methods(owner, attribute.attr)
+        for value in attributes_by_class(names.module)[owner].get(attribute.attr, ()):
+            yield from definitions(names, value, depth - 1)
+
+
+def methods(owner: ast.AST, *wanted: str) -> list[ast.FunctionDef]:
+    return [node for node in owner.body if isinstance(node, ast.FunctionDef) and node.name in wanted] if isinstance(owner, ast.ClassDef) else []
+
+
+def parts(node: ast.AST, outside: frozenset[ast.AST]) -> Iterator[ast.AST]:
+    """What is captured of a definition: a function, or the methods of a class that its forward reaches, all if it has none of its own."""
+    starts = [*FORWARD, *STEPS] if any(last_name(base) == "LightningModule" for base in getattr(node, "bases", ())) else FORWARD
+    waiting, reached = methods(node, *starts), set()
+    if not waiting:
+        yield node
+    while waiting:
+        method = waiting.pop()
+        if method not in reached | outside:
+            reached.add(method)
+            waiting += methods(node, *of_self(method))
+    yield from reached
+
+
+def of_self(method: ast.FunctionDef) -> set[str]:
+    return {node.attr for node in ast.walk(method) if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"}

@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 
 from xlaport.analysis.build import Unparsable, build
-from xlaport.analysis.captured import captured
+from xlaport.analysis.captured import Captured, captured
 from xlaport.analysis.facts import ModuleFacts
 from xlaport.analysis.links import Links, Mentions, Numbered, Words, closure
 from xlaport.analysis.names import Names, absolute_module, bind, canonical
@@ -56,8 +56,8 @@ class Module:
     values: Values
 
     @cached_property
-    def captured(self) -> frozenset[ast.AST]:
-        """Functions and classes that torch.compile captures."""
+    def captured(self) -> Captured:
+        """Functions and methods that torch.compile captures."""
         return captured(self.names)
 
 

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from xlaport.analysis import captured
 from xlaport.analysis import facts as syntax
 from xlaport.analysis.facts import ModuleFacts
 from xlaport.analysis.names import Names
@@ -59,7 +58,7 @@ class Context:
 
     def is_captured(self, node: ast.AST) -> bool:
         """Does torch.compile capture the place as part of a graph, as far as this file says?"""
-        return captured.is_captured(node, self.module.captured)
+        return self.module.captured.holds(node)
 
     @cached_property
     def mode(self) -> Mode:
