@@ -84,6 +84,8 @@ def test_how_a_program_ends(here, code, expected, good):
         ("import no_such_package", "ModuleNotFoundError: No module named 'no_such_package' at {here}/train.py:1"),
         ("open('no/such/file')", "FileNotFoundError: [Errno 2] No such file or directory: 'no/such/file' at {here}/train.py:1"),
         ("import traceback\ntry: 1 / 0\nexcept ZeroDivisionError: traceback.print_exc()\nprint('done with errors'); raise SystemExit(3)", "ZeroDivisionError: division by zero"),
+        ("import traceback\ntry: assert 1 > 2\nexcept AssertionError: traceback.print_exc()\nprint('bye'); raise SystemExit(3)", "AssertionError"),
+        ("print('ImportError: no apex, going on'); raise SystemExit('train.py: error: no --lr')", "train.py: error: no --lr"),
         ("print('an Error: none of ours'); raise SystemExit(3)", "an Error: none of ours"),
         ("print('  ValueError: quoted by it'); print('bye'); raise SystemExit(3)", "bye"),
         ("import os; os.abort()", "killed by SIGABRT"),

@@ -258,11 +258,12 @@ def tail(file: Path) -> str:
         return stream.read().decode("utf-8", errors="replace")
 
 
-PRINTED_ERROR = re.compile(r"^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): \S.*", re.MULTILINE)
+PRINTED_ERROR = re.compile(r'^  File ".+", line \d+.*\n(?: .*\n)*((?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:: \S.*)?)[ \t\r]*$', re.MULTILINE)
+"""What ends a traceback. Without one, `ImportError: ...` may be a warning that has nothing to do with the end."""
 
 
 def printed_error(text: str) -> str:
-    """The last error that a program printed as Python does: one that catches its own says more, or nothing, after it."""
+    """The last error that a program printed with its traceback: one that catches its own says more, or nothing, after it."""
     printed = PRINTED_ERROR.findall(text)
     return printed[-1].strip()[:300] if printed else ""
 
