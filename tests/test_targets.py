@@ -307,6 +307,7 @@ class Net(torch.nn.Module):
         ("def other(x):\n    return x\nmodel, other = Net().cuda(), torch.compile(other)", Severity.NOTE),
         ("model = torch.compile(mode='reduce-overhead')(Net().cuda())", Severity.WARNING),
         ("net = Net()\nmodel = net.to('cuda').bfloat16()\nmodel = torch.compile(model)", Severity.WARNING),
+        ("model = Net().cuda()\n" + 12 * "model = model.float()\n" + "model = torch.compile(model)", Severity.WARNING),
         ("class Run:\n    def __init__(self):\n        self.model = Net().cuda()\n        self.model = torch.compile(self.model)", Severity.WARNING),
         ("model = Net().cuda()\nmodel.forward = torch.compile(model.forward)", Severity.WARNING),
         ("class Run:\n    def forward(self, x):\n        return x\n    def __init__(self):\n        self.step = torch.compile(self.forward)\nNet().cuda()", Severity.NOTE),

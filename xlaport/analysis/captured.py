@@ -19,8 +19,6 @@ FORWARD = frozenset({"forward", "__call__"})
 STEPS = frozenset({"training_step", "validation_step", "test_step", "predict_step"})
 """Lightning compiles these of a LightningModule that it is given compiled."""
 
-DEEP = 8
-
 
 @dataclass(frozen=True)
 class Captured:
@@ -39,19 +37,19 @@ def captured(names: Names) -> Captured:
     """By a decorator, `torch.compile(model)` or `model.compile()`."""
     found = {node for node in names.module.of(ast.FunctionDef, ast.ClassDef) if any(is_compile(names, decorator) for decorator in node.decorator_list)}
     for call in names.module.of(ast.Call):
-        found.update(definitions(names, compiled(names, call)))
+        found.update(given(names, compiled(names, call)))
     outside = frozenset(
-        node for node in names.module.of(ast.FunctionDef) if any(is_called(names, decorator, *DISABLED) for decorator in node.decorator_list)
+        node for node in names.module.of(ast.FunctionDef) if any(is_one_of(names, decorator, *DISABLED) for decorator in node.decorator_list)
     )
     return Captured(frozenset(part for node in found for part in parts(node, outside)), outside)
 
 
 def is_compile(names: Names, decorator: ast.expr) -> bool:
     """`@torch.compile`, `@torch.compile(...)` and `@partial(torch.compile, ...)`."""
-    return is_called(names, decorator, COMPILE) and not (isinstance(decorator, ast.Call) and is_off(decorator))
+    return is_one_of(names, decorator, COMPILE) and not (isinstance(decorator, ast.Call) and is_off(decorator))
 
 
-def is_called(names: Names, decorator: ast.expr, *wanted: str) -> bool:
+def is_one_of(names: Names, decorator: ast.expr, *wanted: str) -> bool:
     """Whether a decorator is one of these functions, by itself or called with options."""
     asked = [decorator, decorator.func] if isinstance(decorator, ast.Call) else [decorator]
     return any(name in wanted for expression in asked for name in names.qualified(expression))
@@ -83,34 +81,35 @@ def is_module_compile(names: Names, call: ast.Call) -> bool:
     return not any(methods(owner, "compile") for owner in owners)
 
 
-def definitions(names: Names, value: ast.expr | None, depth: int = DEEP) -> Iterator[ast.AST]:
+def given(names: Names, value: ast.expr | None) -> Iterator[ast.AST]:
+    """What an expression that is compiled stands for: a definition, or `forward` of `model.forward`."""
+    yield from definitions(names, value)
+    if isinstance(value, ast.Attribute):
+        for owner in definitions(names, value.value):
+            yield from methods(owner, value.attr)
+
+
+def definitions(names: Names, value: ast.expr | None) -> Iterator[ast.AST]:
     """The functions and classes of the module that an expression may stand for: by name, by an instance, or moved."""
-    if value is None or not depth:
-        return
-    if isinstance(value, ast.Name):
-        for binding in names.bindings(value):
-            if isinstance(binding.node, (ast.FunctionDef, ast.ClassDef)):
-                yield binding.node
-            else:
-                yield from definitions(names, binding.value, depth - 1)
-    elif isinstance(value, ast.Call):
-        moved = value.func.value if isinstance(value.func, ast.Attribute) else value.func
-        yield from definitions(names, moved, depth - 1)
-    elif isinstance(value, ast.Attribute):
-        yield from members(names, value, depth)
+    waiting, seen = [value], {None}
+    while waiting:
+        value = waiting.pop()
+        if value in seen:  # `model = model.eval()`
+            continue
+        seen.add(value)
+        if isinstance(value, ast.Name):
+            bindings = names.bindings(value)
+            yield from (binding.node for binding in bindings if isinstance(binding.node, (ast.FunctionDef, ast.ClassDef)))
+            waiting += [binding.value for binding in bindings]
+        elif isinstance(value, ast.Call):
+            waiting.append(value.func.value if isinstance(value.func, ast.Attribute) else value.func)
+        elif is_of_self(value) and (owner := enclosing(value, ast.ClassDef)) is not None:
+            yield from methods(owner, value.attr)
+            waiting += attributes_by_class(names.module)[owner].get(value.attr, ())
 
 
-def members(names: Names, attribute: ast.Attribute, depth: int) -> Iterator[ast.AST]:
-    """A method of `self` or of an instance, or what the class assigns to an attribute of `self`."""
-    if not (isinstance(attribute.value, ast.Name) and attribute.value.id == "self"):
-        for owner in definitions(names, attribute.value, depth - 1):
-            yield from methods(owner, attribute.attr)
-        return
-    owner = enclosing(attribute, ast.ClassDef)
-    if owner is not None:
-        yield from methods(owner, attribute.attr)
-        for value in attributes_by_class(names.module)[owner].get(attribute.attr, ()):
-            yield from definitions(names, value, depth - 1)
+def is_of_self(node: ast.AST) -> bool:
+    return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
 
 
 def methods(owner: ast.AST, *wanted: str) -> list[ast.FunctionDef]:
@@ -127,9 +126,5 @@ def parts(node: ast.AST, outside: frozenset[ast.AST]) -> Iterator[ast.AST]:
         method = waiting.pop()
         if method not in reached | outside:
             reached.add(method)
-            waiting += methods(node, *of_self(method))
+            waiting += methods(node, *(part.attr for part in ast.walk(method) if is_of_self(part)))
     yield from reached
-
-
-def of_self(method: ast.FunctionDef) -> set[str]:
-    return {node.attr for node in ast.walk(method) if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"}
