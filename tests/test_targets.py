@@ -383,3 +383,10 @@ def test_of_a_compiled_module_what_its_forward_reaches_is_captured(base, decorat
 
 def linted(text: str) -> list[Finding]:
     return findings_in(project(text), ROOT / MAIN, Settings(**TPU), lint=True)
+
+
+@pytest.mark.parametrize(("origin", "named"), [("cuda", ["XP102", "XP173", "XP173"]), ("torch_xla", ["XP102", "XP170", "XP171"])])
+def test_code_for_torch_xla_is_named_where_it_is_not_converted(origin, named):
+    text = "import torch\nimport torch_xla.core.xla_model as xm\n\ndevice = xm.xla_device() if 1 < len(__file__) else torch.device('cuda')\n"
+    found = findings_in(project(text), ROOT / MAIN, Settings(**TPU, source=origin), lint=True)
+    assert sorted(one.code for one in found) == named

@@ -257,6 +257,28 @@ def test_what_only_mixed_precision_makes_differ_is_no_fault():
     assert (kept.verdict, kept.first, kept.reasons) == (Verdict.DRIFT, 3, ("gradients differ", "and without mixed precision: step 0 differs"))
 
 
+@pytest.mark.parametrize(
+    ("mixed", "update", "is_cut", "again"),
+    [(True, 5e-2, False, 1), (False, 5e-2, False, 0), (True, 1e-6, False, 0), (True, 1.0, False, 0), (True, 5e-2, True, 0)],
+)
+def test_lockstep_is_run_in_full_precision_where_it_may_explain_a_difference(mixed, update, is_cut, again, monkeypatch, tmp_path):
+    """With a difference of 13 times the envelope; not where there is none, or one that is a fault."""
+    rows = [row(at, update=update) for at in range(3)]
+    found = replace(locked(rows, [row(at) for at in range(3)]), mixed=mixed)
+    if is_cut:
+        found = replace(found, port=replace(found.port, ran=replace(found.port.ran, status="timeout")))
+    asked = []
+
+    def full(pair, folder, said, mixed, autocast):
+        asked.append(autocast)
+        return locked([row(at) for at in range(3)], [row(at) for at in range(3)])
+
+    monkeypatch.setattr(verification.runs, "locked", full)
+    judged = verification.judged(None, found, verdict.step_deviations(found), tmp_path, print)
+    assert asked == [False] * again
+    assert (judged.verdict is Verdict.MATCH) == (again == 1 or update == 1e-6)
+
+
 @pytest.mark.parametrize(("size", "wanted"), [(5e-3, Verdict.MATCH), (0.02, Verdict.DRIFT)])
 def test_a_size_may_move_by_a_share_of_what_the_direction_does(size: float, wanted: Verdict):
     """The original's perturbed run differs by 4 % of a gradient, by chance none of it along the gradient."""
