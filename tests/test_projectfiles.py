@@ -369,6 +369,21 @@ def test_a_requirement_as_an_entry_of_a_table(needed, poetry, pipfile):
     assert (pyproject.table_entry(needed, in_pipfile=False), pyproject.table_entry(needed, in_pipfile=True)) == (poetry, pipfile)
 
 
+@pytest.mark.parametrize(
+    ("written", "added"),
+    [
+        ("\"sys_platform == 'linux'\"", "\"sys_platform == 'linux'\""),
+        ("'sys_platform == \"linux\"'", "'sys_platform == \"linux\"'"),
+        ('"sys_platform == \\"linux\\""', "'sys_platform == \"linux\"'"),
+    ],
+)
+def test_what_is_added_beside_a_marked_entry_has_its_marker(written, added):
+    text = f'[tool.poetry.dependencies]\ntorch = {{ version = "2.9.1", markers = {written} }}\n'
+    assert after("pyproject.toml", text) == text + f'torch_xla = {{ version = "2.9.*", extras = ["tpu"], markers = {added} }}\n'
+    apple = text.replace("linux", "darwin")
+    assert after("pyproject.toml", apple) == apple
+
+
 def test_pipfile():
     text = '[[source]]\nurl = "https://packages.example.com/simple"\n\n[packages]\ntorch = "*"\ntriton = "==2.0"\ntqdm = "*"\n'
     added = 'torch_xla = { version = "==2.9.*", extras = ["tpu"] }\n'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from collections.abc import Iterator
@@ -140,7 +141,8 @@ def in_table(view: View, path: tuple[str, ...], statement: list[Value]) -> Liste
         return [view.line_after(last, view.indent(first) + table_entry(needed, in_pipfile))]
 
     spec = poetry_clauses(place.text) if place else ""
-    requirement = Requirement(normalized(name), spec, 0, 0, "", "fixed" if is_fixed else "")
+    marker = details["markers"].text.replace('\\"', '"') if "markers" in details and not is_choice(statement) else ""
+    requirement = Requirement(normalized(name), spec, 0, 0, marker, "fixed" if is_fixed else "")
     is_whole = is_entry(view.text[first : view.line_end(last)], name)
     pinnable = place is not None and not is_fixed and is_whole and not is_choice(statement)
     return Listed(requirement, first, last, pin if pinnable else None, add, [view.without_lines(first, last)] if is_whole else None)
@@ -160,18 +162,21 @@ def is_entry(lines: str, name: str) -> bool:
         return False
 
 
-NEEDED = re.compile(r"([\w.-]+)(?:\[([^\]]+)\])? *([<>=!~][^\s;]*)?")
-"""Name, extras and versions of a requirement that a target asks for."""
+NEEDED = re.compile(r"([\w.-]+)(?:\[([^\]]+)\])? *([<>=!~][^\s;]*)?(?: *; *(.+))?")
+"""Name, extras, versions and marker of a requirement that is added."""
 
 
 def table_entry(needed: str, in_pipfile: bool) -> str:
-    """`torch_xla[tpu]==2.9.*` or `torch-tpu==0.2.*` as an entry of a table."""
-    name, extras, clause = NEEDED.match(needed).groups()
+    """`torch_xla[tpu]==2.9.*` or `torch-tpu==0.2.* ; sys_platform == 'linux'` as an entry of a table."""
+    name, extras, clause, marker = NEEDED.match(needed).groups()
     version = (clause if in_pipfile else clause.removeprefix("==")) if clause else "*"
-    if extras is None:
-        return f'{name} = "{version}"'
-    named = ", ".join(f'"{extra.strip()}"' for extra in extras.split(","))
-    return f'{name} = {{ version = "{version}", extras = [{named}] }}'
+    details = [f'version = "{version}"']
+    if extras is not None:
+        named = ", ".join(f'"{extra.strip()}"' for extra in extras.split(","))
+        details.append(f"extras = [{named}]")
+    if marker is not None:
+        details.append("markers = " + (f"'{marker}'" if "'" not in marker else json.dumps(marker)))
+    return f'{name} = "{version}"' if len(details) == 1 else f"{name} = {{ {', '.join(details)} }}"
 
 
 def poetry_clauses(text: str) -> str:
