@@ -288,13 +288,14 @@ def judge_locked(locked: Locked, deviations: Sequence[StepDeviation]) -> Judgeme
     if not deviations:
         return Judgement(Verdict.NOT_COMPARABLE, (f"no step was compared in lock-step: {locked.port.ran.reason()}",))
     worst = max(deviations, key=lambda row: row.ratio)
-    cut = locked.cut()
-    if cut is not None and worst.ratio <= LOCKED_MATCHES:
-        return Judgement(Verdict.DRIFT, (f"the curves leave it open, and lock-step ended after {len(deviations)} steps, equal so far: {cut}",))
-    if worst.ratio <= LOCKED_MATCHES:
-        return Judgement(Verdict.MATCH, (f"each of {len(deviations)} steps, made from the same state, is equal within {max(worst.ratio, 0.0):.1f} times the envelope of one step",))
     beyond = [row for row in deviations if row.ratio > LOCKED_MATCHES]
-    if kinks(beyond, len(deviations)):
+    few = kinks(beyond, len(deviations))
+    cut = locked.cut()
+    if cut is not None and (few or not beyond):
+        return Judgement(Verdict.DRIFT, (f"the curves leave it open, and lock-step ended after {len(deviations)} steps, equal so far: {cut}",))
+    if not beyond:
+        return Judgement(Verdict.MATCH, (f"each of {len(deviations)} steps, made from the same state, is equal within {max(worst.ratio, 0.0):.1f} times the envelope of one step",))
+    if few:
         steps = ", ".join(str(row.at) for row in beyond)
         return Judgement(Verdict.MATCH, (f"{len(deviations) - len(beyond)} of {len(deviations)} steps, made from the same state, are equal within the envelope of one step; in step {steps} gradients differ by up to {max(row.worst.value for row in beyond):.0e}, as they do where a value lies at the kink of an activation",))
     bad = beyond[0]
@@ -306,7 +307,8 @@ def in_full_precision(mixed: Judgement, widest: float, full: Judgement) -> Judge
     """What remains of a difference in mixed precision: sums of bfloat16 numbers differ between kernels (on XLA:CPU the gradient
     of a bias is 5 times further from the exact one than on the CPU, torch_xla 2.9), so the programs are equal if they are without it."""
     if full.verdict is not Verdict.MATCH:
-        return replace(mixed, reasons=(*mixed.reasons, f"and without mixed precision: {'; '.join(full.reasons)}"))
+        graver = full if full.verdict is Verdict.DIVERGED else mixed
+        return replace(graver, reasons=(*mixed.reasons, f"and without mixed precision: {'; '.join(full.reasons)}"))
     return Judgement(Verdict.MATCH, (f"without mixed precision {full.reasons[0]}; with it by up to {widest:.0f} times what full precision makes of the original",))
 
 
