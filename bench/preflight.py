@@ -18,10 +18,14 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import scripts
-from results_doc import replace_section, table
-
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+import scripts  # noqa: E402
+from results_doc import replace_section, table  # noqa: E402
+
+from xlaport.runtime import launcher  # noqa: E402
+
 SLICES = ("v5e:1x1", "v6e:1x1")
 GIB = 2**30
 STEPS = ("--steps", "20")
@@ -105,14 +109,30 @@ def sample(options: argparse.Namespace, name: str, file: Path) -> None:
 
 def public(options: argparse.Namespace, name: str, file: Path) -> None:
     """Through the corpus's own command line, with `xlaport preflight` in the place of its Python."""
-    stand_in = options.work / "preflight.sh"
-    asked = shlex.join(command(options, "SCRIPT")).replace("SCRIPT", '"$script"')
-    made = f'#!/bin/sh\ncase "$1" in *xdrive.py) ;; *) exec {shlex.quote(str(options.python))} "$@" ;; esac\nscript=$1; shift\nexec {asked} -- "$@" > "$ANSWER"\n'
-    stand_in.write_text(made, encoding="utf-8")
+    stand_in, nothing = options.work / "preflight.sh", options.work / "nothing.py"
+    stand_in.write_text(in_place_of_python(options), encoding="utf-8")
+    nothing.touch()
     stand_in.chmod(0o755)
     driver = ["bash", str(options.ready / "run.sh"), "--xla", name]
-    own = environment(CORPUS=str(options.corpus), WORK=str(options.work), PY=str(stand_in), ANSWER=str(file), LIMIT=str(3 * options.limit), PROBE=os.devnull)
+    own = environment(CORPUS=str(options.corpus), WORK=str(options.work), PY=str(stand_in), ANSWER=str(file), LIMIT=str(3 * options.limit), PROBE=str(nothing))
     subprocess.run(driver, env=own, check=False, capture_output=True)
+
+
+def in_place_of_python(options: argparse.Namespace) -> str:
+    """A shell script: the driver is asked about, as torchrun's only process where that starts it; everything else is run."""
+    told = " ".join(f"{name}={value}" for name, value in launcher.alone().items())
+    asked = shlex.join(command(options, "SCRIPT")).replace("SCRIPT", '"$script"')
+    return f"""#!/bin/sh
+if [ "$1 $2" = "-m torch.distributed.run" ]; then
+    shift 2
+    while [ "${{1#--}}" != "$1" ]; do shift; done
+    export {told}
+fi
+case "$1" in *xdrive.py) ;; *) exec {shlex.quote(str(options.python))} "$@" ;; esac
+script=$1
+shift
+exec {asked} -- "$@" > "$ANSWER"
+"""
 
 
 def libtpu(work: Path) -> str:
