@@ -166,13 +166,23 @@ def test_near_the_limit_the_room_left_is_not_known():
 
 def test_a_guess_follows_the_line_through_two_compiles():
     few, more = (answer(stats={**STATS, "temp": layers * GIB, "peak": 0}, xla_flops=layers * 1e12, program=replace(PROGRAM, cycles=layers * 10**6)) for layers in (2, 4))
-    found = quick.extrapolated(step(layers=8), few, more, Variant())
-    assert found.guess and found.notes[0].startswith("a guess: extrapolated from 2 and 4 of 8 layers.")
-    assert found.memory.temporaries == 8 * GIB and found.memory.total == more.memory.total + 4 * GIB
-    assert found.time.flops == pytest.approx(8e12) and found.time.cost_model == pytest.approx(8e6 / 1.5e9)
+    found = quick.extrapolated(step(layers=7), few, more, Variant())
+    assert found.guess and found.notes[0].startswith("a guess: extrapolated from 2 and 4 of 7 layers.")
+    assert found.reason == "" and found.memory.temporaries == 7 * GIB and found.memory.total == more.memory.total + 3 * GIB
+    assert found.time.flops == pytest.approx(7e12) and found.time.cost_model == pytest.approx(7e6 / 1.5e9)
     assert found.verdict is Verdict.FITS
     assert quick.extrapolated(step(layers=20), few, more, Variant()).verdict is Verdict.DOES_NOT_FIT
     assert "(a guess)" in text(Document((found,)), preflight_markdown)
+
+
+def test_a_guess_near_the_limit_is_no_answer():
+    """15.75 GiB of a v5e: a guess may be a third too low."""
+    few, more = (answer(stats={**STATS, "temp": layers * GIB, "peak": 0}) for layers in (2, 4))
+    found = quick.extrapolated(step(layers=10), few, more, Variant())
+    assert found.verdict is Verdict.UNKNOWN and found.memory.fits
+    assert "may be a third too low, says nothing beside a limit of 15.75: compile all layers" in found.reason
+    said = text(Document((found,)))
+    assert "NO ANSWER" in said and max(map(len, said.splitlines())) <= 80
 
 
 # -- variations of a script

@@ -117,7 +117,7 @@ def test_llama_7b(ask, name):
     found = ask(name)
     check(name, found, arguments=0.01)
     effort = found["effort"]
-    assert max(effort["trace_rss"], effort["compile_rss"]) < 6e9
+    assert max(effort["trace_rss"], effort["compile_rss"]) < 8e9  # 7.3 GB for 64 chips, 5.0 for 16
     assert effort["trace_cpu"] + effort["compile_cpu"] < 2 * 600  # ten minutes of two cores
 
 
