@@ -115,7 +115,7 @@ def test_llama_1b_on_16_chips(ask, name):
 @pytest.mark.parametrize("name", ["llama-7b-64", "llama-7b-16"])
 def test_llama_7b(ask, name):
     found = ask(name)
-    check(name, found, arguments=0.01)
+    check(name, found, arguments=0.02)  # of 64 shares of the MLP each has 172 rows, which tiles pad to 176
     effort = found["effort"]
     assert max(effort["trace_rss"], effort["compile_rss"]) < 8e9  # 7.3 GB for 64 chips, 5.0 for 16
     assert effort["trace_cpu"] + effort["compile_cpu"] < 2 * 600  # ten minutes of two cores
