@@ -19,6 +19,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 
 
+def absolute(text: str) -> Path:
+    """A folder on the command line of a bench: children are run in other folders."""
+    return Path(text).resolve()
+
+
 @dataclass(frozen=True)
 class Child:
     """`cpu` and `wall` in seconds, `peak` resident memory in MB (10^6 bytes); the child's own children that it

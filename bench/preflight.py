@@ -21,6 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+import child  # noqa: E402
 import scripts  # noqa: E402
 from results_doc import replace_section, table  # noqa: E402
 
@@ -46,9 +47,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help="only these programs")
     parser.add_argument("--python", type=Path, required=True, help="a Python with torch and torch_xla")
-    parser.add_argument("--work", type=absolute, required=True)
-    parser.add_argument("--corpus", type=absolute, help="ports of public repositories")
-    parser.add_argument("--drivers", type=absolute)
+    parser.add_argument("--work", type=child.absolute, required=True)
+    parser.add_argument("--corpus", type=child.absolute, help="ports of public repositories")
+    parser.add_argument("--drivers", type=child.absolute)
     parser.add_argument("--limit", type=int, default=900, help="seconds for tracing, and for compiling, one program")
     parser.add_argument("--kept", action="store_true", help="only answers of earlier runs; what is missing is named")
     parser.add_argument("--update-results", action="store_true")
@@ -62,10 +63,6 @@ def main() -> int:
     if options.update_results:
         replace_section("preflight", text)
     return 0
-
-
-def absolute(text: str) -> Path:
-    return Path(text).resolve()
 
 
 def answers(options: argparse.Namespace) -> Iterator[tuple[str, dict]]:

@@ -158,8 +158,8 @@ def main() -> None:
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--corpus", type=lambda text: Path(text).resolve(), required=True)
-    parser.add_argument("--work", type=lambda text: Path(text).resolve(), required=True)
+    parser.add_argument("--corpus", type=child.absolute, required=True)
+    parser.add_argument("--work", type=child.absolute, required=True)
     parser.add_argument("--python", required=True, help="Python with torch, torch_xla and what the programs need")
     parser.add_argument("--limit", type=float, default=1800, help="seconds a run may take")
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME")

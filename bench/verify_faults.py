@@ -166,7 +166,7 @@ def main() -> int:
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--work", type=lambda text: Path(text).resolve(), required=True)
+    parser.add_argument("--work", type=child.absolute, required=True)
     parser.add_argument("--python", default=sys.executable, help="Python with torch and torch_xla")
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="programs or faults whose name contains one of these")
     parser.add_argument("--correct", type=int, default=0, metavar="N", help="also verify each right port with N seeds")

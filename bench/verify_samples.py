@@ -73,7 +73,7 @@ def main() -> int:
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--work", type=lambda text: Path(text).resolve(), required=True)
+    parser.add_argument("--work", type=child.absolute, required=True)
     parser.add_argument("--python", required=True, help="Python with torch and torch_xla")
     parser.add_argument("--limit", type=float, default=600, help="seconds a run may take")
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME")

@@ -65,9 +65,9 @@ def main() -> int:
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--corpus", type=lambda text: Path(text).resolve(), required=True)
-    parser.add_argument("--drivers", type=lambda text: Path(text).resolve(), required=True, help="folder that holds run.sh and xdrive.py")
-    parser.add_argument("--work", type=lambda text: Path(text).resolve(), required=True)
+    parser.add_argument("--corpus", type=child.absolute, required=True)
+    parser.add_argument("--drivers", type=child.absolute, required=True, help="folder that holds run.sh and xdrive.py")
+    parser.add_argument("--work", type=child.absolute, required=True)
     parser.add_argument("--python", required=True)
     parser.add_argument("--limit", type=float, default=900, help="seconds a run may take")
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME")

@@ -292,7 +292,7 @@ def judge_locked(locked: Locked, deviations: Sequence[StepDeviation]) -> Judgeme
     few = kinks(beyond, len(deviations))
     cut = locked.cut()
     if cut is not None and (few or not beyond):
-        return Judgement(Verdict.DRIFT, (f"the curves leave it open, and lock-step ended after {len(deviations)} steps, equal so far: {cut}",))
+        return Judgement(Verdict.DRIFT, (f"lock-step ended after {len(deviations)} steps, equal so far: {cut}",))
     if not beyond:
         return Judgement(Verdict.MATCH, (f"each of {len(deviations)} steps, made from the same state, is equal within {max(worst.ratio, 0.0):.1f} times the envelope of one step",))
     if few:
