@@ -62,7 +62,7 @@ def test_xlaport_and_nothing_beside_it_is_importable(tmp_path):
         ("import torch_xla_that_is_missing", "the child ended with status 1: ModuleNotFoundError: No module named 'torch_xla_that_is_missing'"),
         ("raise OSError(28, 'No space left on device')", "the child ended with status 1: no space left on the disk of the work folder; TMPDIR or --keep names another"),
         ("raise MemoryError()", "the child ended with status 1: the host's memory ran out"),
-        ("sys.exit(0)", "the child ended with status 0: it said nothing"),
+        ("sys.exit(0)", "the child ended with status 0 and no answer, as when a program puts another in its place (os.execv)"),
     ],
 )
 def test_deaths_become_sentences(tmp_path, body, said):

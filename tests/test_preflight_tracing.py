@@ -77,6 +77,14 @@ def test_a_script_that_shards_runs_on_as_many_devices_and_not_on_too_many(asked)
     assert made.trace(64, 64) == Untraced("a script that shards runs on at most 32 virtual devices here; --factory traces a step for any number")
 
 
+def test_a_script_that_misses_what_torchrun_says_is_run_again_with_it(asked):
+    tracer, requests = asked
+    made = tracer(Script("train.py", (), 64), lambda _: OK if len(requests) > 1 else {"status": "launched"})
+    assert made.trace(1, 1).notes == ("so", tracing.LAUNCHED)
+    assert ["LOCAL_RANK" in environment for _, environment in requests] == [False, True]
+    assert requests[1][1]["WORLD_SIZE"] == "1" and requests[1][1]["MASTER_PORT"].isdigit()
+
+
 def test_a_model_by_its_configuration_shards_on_several_devices_only(asked):
     tracer, requests = asked
     made = tracer(HuggingFace("config.json", 8, 0, "bfloat16", True), lambda request: OK | {"spmd": request["spmd"]})

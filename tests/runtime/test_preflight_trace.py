@@ -14,7 +14,7 @@ from tracing_support import SMALL, TRAIN, line, ran, refused, step, tracer  # no
 
 from xlaport.preflight import children  # noqa: E402
 from xlaport.preflight.step import Variant  # noqa: E402
-from xlaport.preflight.tracing import Traced, Untraced  # noqa: E402
+from xlaport.preflight.tracing import LAUNCHED, Traced, Untraced  # noqa: E402
 
 
 def kinds(traced: Traced) -> Counter:
@@ -173,6 +173,12 @@ def test_micro_batches_are_one_step():
     assert found.notes == ("a step is 3 syncs with 2 different graphs; this is the largest, the time of the others is not counted",)
 
 
+def test_a_script_that_torchrun_starts():
+    found = ran("launched")
+    assert isinstance(found, Traced), found.reason
+    assert kinds(found)["optimizer"] == 8 and found.notes == (LAUNCHED,)
+
+
 @pytest.mark.parametrize(
     "mood, said",
     [
@@ -180,6 +186,7 @@ def test_micro_batches_are_one_step():
         ("numbers", rf"6 syncs were made \(--steps\) before a step repeated: .*a Python number that changes is part of the graph, and each value is another program \(at .*{re.escape(line(TRAIN, 'number'))}"),
         ("never", r"the script ended before a step repeated: it never made a sync \(torch_xla\.sync\(\), xm\.mark_step\(\) or xm\.optimizer_step\(optimizer, barrier=True\)\)"),
         ("raises", rf"the script raised ValueError: no such step at {re.escape(str(TRAIN))}:\d+ before a step repeated"),
+        ("exits", r"the script left by os\._exit\(4\) before a step repeated: 1 syncs are too few to see"),
     ],
 )
 def test_why_a_step_is_not_known(mood, said):

@@ -13,9 +13,11 @@ from xlaport.errors import UserError
 from xlaport.preflight import children
 from xlaport.preflight.children import Child
 from xlaport.preflight.step import TRAIL, Argument, Site, Variant
+from xlaport.runtime import launcher
 
 MODULE = "xlaport.preflight.trace.child"
 WITHOUT_MEMORY = "; a script executes its model here, --factory traces a step without memory for it"
+LAUNCHED = "the script ran as the only process that torchrun starts"
 SCRIPT_DEVICES = 32
 """A script really runs, on as many virtual devices as it shards over; the autograd of torch breaks with more than some tens."""
 
@@ -124,6 +126,9 @@ class Tracer:
     shards: bool = False
     """The program was seen to be SPMD."""
 
+    launched: bool = False
+    """The program was seen to need what torchrun says to the processes it starts."""
+
     def trace(self, devices: int, chips: int, variant: Variant = Variant()) -> Traced | Untraced:
         """The step for so many devices; a program that is not SPMD is the same for any number."""
         first = (0, 0, variant) if isinstance(self.source, Script) else (0, chips, variant)
@@ -150,15 +155,18 @@ class Tracer:
         if answer["status"] == "spmd":
             self.shards = True
             return self.ask(devices, chips, variant, True)
+        if answer["status"] == "launched":
+            self.launched = True
+            return self.ask(devices, chips, variant, spmd)
         sites = tuple(Site(**site) for site in answer.get("sites", ()))
         if answer["status"] != "ok":
             return Untraced(answer["error"], sites)
-        return traced(answer, folder, sites)
+        return traced(answer | {"notes": [*answer["notes"], *([LAUNCHED] if self.launched else [])]}, folder, sites)
 
     def child(self, devices: int, spmd: bool) -> Child:
         # Placeholders never run, so two devices stand for any number; a script really shards. XLA_HLO_DEBUG keeps the user's lines.
         virtual = (devices if isinstance(self.source, Script) else 2) if spmd else 1
-        environment = {**children.CPU, "XLA_HLO_DEBUG": "1", "CPU_NUM_DEVICES": str(virtual), "JAX_PLATFORMS": "cpu"}
+        environment = {**children.CPU, "XLA_HLO_DEBUG": "1", "CPU_NUM_DEVICES": str(virtual), "JAX_PLATFORMS": "cpu", **(launcher.alone() if self.launched else {})}
         return Child("the process that traces the step", self.python, MODULE, environment, self.seconds)
 
     def request(self, devices: int, chips: int, variant: Variant, spmd: bool) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """A migrated training script in several moods."""
 
 import argparse
+import os
 
 import torch
 import torch.nn.functional as F
@@ -14,6 +15,7 @@ parser.add_argument("--batch-size", type=int, default=16)
 parser.add_argument("--steps", type=int, default=12)
 options = parser.parse_args()
 
+rank = int(os.environ["LOCAL_RANK"]) if options.mood == "launched" else 0
 device = xm.xla_device()
 torch.manual_seed(0)
 model = nn.Sequential(nn.Linear(32, 64), nn.GELU(), nn.Dropout(0.1), nn.Linear(64, 10)).to(device)
@@ -37,3 +39,9 @@ for step in range(options.steps):
         print(f"loss {loss.item()}")  # line: item
     if options.mood == "raises":
         raise ValueError("no such step")
+    if options.mood == "exits":
+        forked = os.fork()
+        if not forked:
+            os._exit(3)
+        if os.waitpid(forked, 0)[1] == 3 << 8:
+            os._exit(4)

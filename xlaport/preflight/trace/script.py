@@ -6,6 +6,7 @@ through one native call, which is watched here. The graph is taken before it run
 
 from __future__ import annotations
 
+import os
 import runpy
 import sys
 from collections.abc import Mapping
@@ -28,6 +29,7 @@ from xlaport.preflight.trace.steady import Steadiness, Sync
 from xlaport.preflight.trace.unsteady import Graph
 from xlaport.preflight.trace.watch import Watch
 from xlaport.preflight.trace.writing import write
+from xlaport.runtime import launcher
 
 REMEMBERED = 4
 """Graphs whose texts are kept to say why no step repeats."""
@@ -37,6 +39,7 @@ def trace(request: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """Run the script of the request until its step is known; does not return then, since the step's answer ends the process."""
     recorder = Recorder(folder, request["steps"])
     recorder.install(spmd_wanted=request["devices"] > 1 and not request["spmd"])
+    answer_before_exit(recorder)
     file = Path(request["script"]).resolve()
     sys.argv = [request["script"], *request["arguments"]]
     sys.path.insert(0, str(file.parent))
@@ -52,6 +55,9 @@ def trace(request: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     except Exception as error:
         import traceback
 
+        if wants_launcher(error):
+            return {"status": "launched"}
+
         from xlaport.preflight.trace.child import raised
 
         traceback.print_exc()
@@ -64,6 +70,26 @@ def failed(how: str, recorder: Recorder) -> dict[str, Any]:
     if recorder.is_known:
         return recorder.answer()
     return {"status": "error", "error": f"{how} before a step repeated: {recorder.why_not()}", "sites": []}
+
+
+def wants_launcher(error: Exception) -> bool:
+    """Whether a program raised for a variable that torchrun sets and that is not set: by `os.environ`, or in torch's `env://`."""
+    missing = [name for name in launcher.alone() if name not in os.environ]
+    if isinstance(error, KeyError):
+        return bool(error.args) and error.args[0] in missing
+    return isinstance(error, ValueError) and any(f"environment variable {name} expected" in str(error) for name in missing)
+
+
+def answer_before_exit(recorder: Recorder) -> None:
+    """A program that ends itself by `os._exit` is answered like one that ends. Processes that it forked end as they would."""
+    process, leave = os.getpid(), os._exit
+
+    def exit_answered(status: int) -> None:
+        if os.getpid() == process:
+            recorder.leave(failed(f"the script left by os._exit({status})", recorder))
+        leave(status)
+
+    os._exit = exit_answered
 
 
 @dataclass(frozen=True)
