@@ -33,8 +33,9 @@ STEPS = ("--steps", "20")
 SAMPLES = {
     "accelerator_mnist": ("accelerator_mnist.py", *STEPS), "amp_classifier": ("amp_classifier.py", *STEPS), "char_lm": ("char_lm/main.py", *STEPS),
     "checkpointed_transformer": ("checkpointed_transformer.py", *STEPS), "dcgan": ("dcgan.py", *STEPS), "dqn": ("dqn.py", *STEPS),
-    "gpt": ("gpt/train.py", *STEPS, "--no-compile"), "gpt_fsdp1": ("gpt_fsdp1.py", *STEPS), "gpt_fsdp2": ("gpt_fsdp2.py", *STEPS), "imagenet_ddp": ("imagenet_ddp/main.py", *STEPS, "--seed", "1"), "packed_lstm": ("packed_lstm.py", *STEPS),
-    "segmentation": ("segmentation/train.py", *STEPS), "siamese": ("siamese.py", *STEPS), "style_transfer": ("style_transfer.py", *STEPS), "vae": ("vae.py", *STEPS), "vit_ddp": ("vit_ddp.py", *STEPS),
+    "gpt": ("gpt/train.py", *STEPS, "--no-compile"), "gpt_fsdp1": ("gpt_fsdp1.py", *STEPS), "gpt_fsdp2": ("gpt_fsdp2.py", *STEPS),
+    "imagenet_ddp": ("imagenet_ddp/main.py", *STEPS, "--seed", "1"), "packed_lstm": ("packed_lstm.py", *STEPS), "segmentation": ("segmentation/train.py", *STEPS),
+    "siamese": ("siamese.py", *STEPS), "style_transfer": ("style_transfer.py", *STEPS), "vae": ("vae.py", *STEPS), "vit_ddp": ("vit_ddp.py", *STEPS),
 }
 INTRO = """## What fits on one chip
 
