@@ -10,6 +10,8 @@ from torch.distributed.fsdp import fully_shard
 
 
 def main():
+    if torch.cuda.device_count() < 2:
+        raise SystemExit("this program needs two GPUs")
     rank = int(os.environ["LOCAL_RANK"])
     torch.cuda.set_device(rank)
     dist.init_process_group("nccl")

@@ -57,7 +57,12 @@ class Program:
     def on(self, replicas: int) -> Program:
         """The program as it is run on several devices: one that does not start its own processes is started once for each."""
         told = self.with_environment(**{REPLICAS: str(replicas)})
-        return told if self.is_module or starts_processes(self.script) else replace(told, processes=replicas)
+        return told if self.starts_own_processes else replace(told, processes=replicas)
+
+    @property
+    def starts_own_processes(self) -> bool:
+        """Whether a script starts the processes of its ranks itself, as its text says; a module is not read."""
+        return self.is_module or OWN_PROCESSES.search(self.script.read_text(encoding="utf-8", errors="replace")) is not None
 
     def with_environment(self, **added: str) -> Program:
         return replace(self, environment=(*self.environment, *added.items()))
@@ -103,11 +108,6 @@ class Ran:
         place = next((frame for frame in reversed(self.frames) if not libraries.owns(frame[0])), None)
         where = f" at {place[0]}:{place[1]}" if place else ""
         return (without_cuda(self.error) or printed_error(self.output) or last_line(self.output) or f"exit status {self.code}") + where
-
-
-def starts_processes(script: Path) -> bool:
-    """Whether a script starts the processes of its ranks itself, as its text says."""
-    return OWN_PROCESSES.search(script.read_text(encoding="utf-8", errors="replace")) is not None
 
 
 def check(script: Path) -> Path:

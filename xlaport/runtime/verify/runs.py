@@ -10,7 +10,7 @@ from pathlib import Path
 
 from xlaport import usercache
 from xlaport.runtime import launcher, program, replicas
-from xlaport.runtime.job import Job, LockStep
+from xlaport.runtime.job import REPLICAS, Job, LockStep
 from xlaport.runtime.program import Program
 from xlaport.runtime.verify.traces import Trace, trace
 
@@ -149,12 +149,14 @@ def reference(pair: Pair, folder: Path, said: Progress, **changes) -> Trace:
 
 
 def original(pair: Pair) -> Program:
-    """The reference as it is started: in a sharded pair with what a launcher says to the only process it starts."""
+    """The reference as it is started: in a sharded pair with what a launcher says to the only process it starts, on a host
+    with as many devices as the port has; one that starts a process for each of them sees one."""
     if pair.replicas > 1:
         return pair.reference.on(pair.replicas)
-    if pair.devices > 1:
-        return pair.reference.with_environment(**launcher.alone())
-    return pair.reference
+    if pair.devices == 1:
+        return pair.reference
+    seen = 1 if pair.reference.starts_own_processes else pair.devices
+    return pair.reference.with_environment(**launcher.alone(), **{REPLICAS: str(seen)})
 
 
 def on_devices(pair: Pair) -> Program:
@@ -163,7 +165,7 @@ def on_devices(pair: Pair) -> Program:
         return pair.port.with_environment(PJRT_DEVICE="CPU", TPU_SKIP_MDS_QUERY="1", CPU_NUM_DEVICES=str(pair.devices))
     if pair.replicas == 1:
         return pair.port
-    started = pair.port if program.starts_processes(pair.port.script) else launcher.started_by_it(pair.port)
+    started = pair.port if pair.port.starts_own_processes else launcher.started_by_it(pair.port)
     return started.with_environment(**replicas.environment(pair.replicas))
 
 
