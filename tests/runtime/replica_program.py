@@ -73,8 +73,7 @@ def exchange(rank: int) -> dict:
     dist.init_process_group("xla", init_method="xla://")
     side = dist.new_group(backend="gloo")
     total = torch.tensor([float(rank)]).to(torch_xla.device())
-    dist.all_reduce(total)
-    torch_xla.sync()
+    dist.all_reduce(total)  # read below, with no launch between
     torch.manual_seed(rank)
     found = [None] * dist.get_world_size()
     dist.all_gather_object(found, [rank, total.item()], group=side)

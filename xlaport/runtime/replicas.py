@@ -11,8 +11,8 @@ each replica has random generators and process groups of its own.
     # program.py
     losses = replicas.run(train, (args,))               # [what rank 0 returned, rank 1, ...]
 
-Rules for the program: every replica builds the same graphs and launches equally often, and values are read only after a
-launch (`torch_xla.sync()`, `xm.optimizer_step(..., barrier=True)`). No backward pass may come before `run` in the process:
+Rules for the program: every replica builds the same graphs and launches equally often. A read of what a collective gives is
+preceded by a launch here, so every replica must make it, as on a TPU. No backward pass may come before `run` in the process:
 autograd counts the devices then, and there is one. Rank as a number in the graph (`ones(1) * rank`) makes
 another graph for each replica: put it there as data. Private parts of torch_xla are used: this tests ports, it does not train.
 """
@@ -22,6 +22,7 @@ from __future__ import annotations
 import copy
 import os
 import random
+import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -31,6 +32,12 @@ from xlaport.errors import UserError
 
 THREADS = "16"
 """Pools sized by two cores starve with four replicas, which wait for each other inside a collective."""
+
+READS = ("item", "tolist", "cpu", "numpy", "to", "__bool__", "__float__", "__int__", "__index__")
+"""Methods of a tensor that wait for its value."""
+
+COLLECTIVE = re.compile(r"xla::(cross_replica_sum|all_gather|reduce_scatter|all_to_all|collective_permute)\b")
+"""In the text of a graph."""
 
 BLOCKING = ("barrier", "all_reduce", "all_gather", "all_gather_object", "gather_object", "broadcast", "broadcast_object_list", "scatter_object_list", "reduce")
 """Functions of torch.distributed in which a rank of a gloo group waits for the others."""
@@ -75,7 +82,7 @@ def run(worker: Callable[..., Any], args: Sequence[Any] = (), of_rank: Callable[
         finally:
             turns.leave(rank)
 
-    with launches(turns), process_groups(turns):
+    with launches(turns), reads(), process_groups(turns):
         results = pjrt._run_thread_per_device(0, 1, replica, pjrt.initialize_multiprocess)
     if turns.failure:
         raise turns.failure
@@ -207,6 +214,35 @@ def launches(turns: Turns) -> Iterator[None]:
     finally:
         torch_xla._XLAC._xla_step_marker = launch
         xm._all_gather_using_all_reduce = gather
+
+
+@contextmanager
+def reads() -> Iterator[None]:
+    """A read of what a collective gives follows a launch. It would launch by itself, and wait for replicas that have no turn."""
+    import torch
+    import torch_xla
+
+    def after_launch(read: Callable[..., Any]) -> Callable[..., Any]:
+        def call(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+            if tensor.device.type == "xla" and not stays(*args, **kwargs) and COLLECTIVE.search(torch_xla._XLAC._get_xla_tensors_text([tensor])):
+                torch_xla.sync()
+            return read(tensor, *args, **kwargs)
+
+        return call
+
+    def stays(*args: Any, **kwargs: Any) -> bool:
+        """Whether what `Tensor.to` was given leaves the tensor on the device."""
+        given = [*args, *kwargs.values()]
+        return bool(given) and not any(str(getattr(value, "device", value)).startswith("cpu") for value in given)
+
+    functions = {name: getattr(torch.Tensor, name) for name in READS}
+    for name, function in functions.items():
+        setattr(torch.Tensor, name, after_launch(function))
+    try:
+        yield
+    finally:
+        for name, function in functions.items():
+            setattr(torch.Tensor, name, function)
 
 
 def gather_with_rank_as_data(value: Any, dim: int = 0, groups: Any = None, pin_layout: bool = True) -> Any:
