@@ -1,4 +1,4 @@
-"""Public distributed programs: migrated with no hand edit, and compared with their originals step by step.
+"""Distributed programs, public ones and sample models: migrated with no hand edit, and compared with their originals step by step.
 
     python bench/public_distributed.py --corpus CHECKOUTS --work SCRATCH --python PY [--only NAME...] [--update-results]
 
@@ -92,6 +92,8 @@ class Case:
     devices: int = 1
     steps: int = 10
     library: bool = False
+    spoil: Callable[[Path], None] = lambda folder: None
+    """What is changed in the port alone, to be seen in the comparison."""
 
 
 def squared(folder: Path) -> None:
@@ -114,7 +116,17 @@ def autoencoder(folder: Path) -> None:
     (folder / "diffusers" / "models.py").write_text(AUTOENCODER, encoding="utf-8")
 
 
+def unreduced(folder: Path) -> None:
+    file = folder / "vit_ddp.py"
+    text = file.read_text(encoding="utf-8")
+    reduction = "            xm.reduce_gradients(optimizer)\n"
+    if text.count(reduction) != 1:
+        raise SystemExit(f"{file}: no reduction to leave out")
+    file.write_text(text.replace(reduction, ""), encoding="utf-8")
+
+
 DDP = ("pytorch_examples", "distributed/ddp-tutorial-series")
+SAMPLES = str(ROOT / "sample_models")
 LOSS = "squared error for the cross entropy over one class"
 WEIGHTS = "weights of the blocks initialised"
 CASES = (
@@ -138,6 +150,9 @@ CASES = (
         ),
         replicas=2, steps=4,
     ),
+    *(Case("sample: vit_ddp", SAMPLES, ".", "vit_ddp.py", ("--spawn",), replicas=count) for count in (2, 4)),
+    *(Case("sample: imagenet_ddp", SAMPLES, ".", "imagenet_ddp/main.py", ("--multiprocessing-distributed", "--seed", "1"), replicas=count) for count in (2, 4)),
+    Case("sample: vit_ddp, its reduction of gradients left out", SAMPLES, ".", "vit_ddp.py", ("--spawn",), replicas=2, spoil=unreduced),
 )
 
 
@@ -189,6 +204,7 @@ def measure(case: Case, number: int, options: argparse.Namespace) -> list[str]:
     shutil.copytree(options.corpus / case.checkout / case.folder, source, ignore=shutil.ignore_patterns(".git"))
     case.prepare(source)
     child.xlaport("migrate", source, "--out", port, *(["--runtime-library"] if case.library else []))
+    case.spoil(port)
     started = time.monotonic()
     os.environ["PYTHONPATH"] = str(ROOT)  # a port may import the runtime library
     pair = Pair(program(case, source, options), program(case, port, options), case.steps, 0, True, options.limit, 1, replicas=case.replicas, devices=case.devices)
@@ -233,7 +249,7 @@ def difference(wanted: Sequence[float], found: Sequence[float]) -> float:
 
 def section(rows: list[list[str]]) -> str:
     return "\n".join([
-        "## Public distributed programs", "",
+        "## Distributed programs", "",
         "`python bench/public_distributed.py --corpus ... --work ... --python ... --update-results`: migrated with no hand edit. Data-parallel originals ran in two processes",
         "under gloo and their ports with two replicas in turn; sharded originals in one process and their ports over four virtual devices. Largest differences over all steps and ranks,",
         "over the largest value: of losses (beside what the original's own losses move by when its initial weights move by 1e-7), of the 2-norm of each parameter's gradient, of each parameter.", "",
