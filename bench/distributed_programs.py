@@ -1,9 +1,9 @@
 """Distributed programs, public ones and sample models: migrated with no hand edit, and compared with their originals step by step.
 
-    python bench/public_distributed.py --corpus CHECKOUTS --work SCRATCH --python PY [--only NAME...] [--update-results]
+    python bench/distributed_programs.py --corpus CHECKOUTS --work SCRATCH --python PY [--only NAME...] [--update-results]
 
-CHECKOUTS holds folders named OWNER_REPO. Data-parallel originals run in two processes under gloo, and their ports with two
-replicas that take turns on virtual devices of XLA:CPU; a sharded original runs in one process, and its port over four
+CHECKOUTS holds folders named OWNER_REPO. Data-parallel originals run in processes under gloo, and their ports with as many
+replicas, which take turns on virtual devices of XLA:CPU; a sharded original runs in one process, and its port over four
 virtual devices. Both run under the watch of `xlaport verify`, and draw the same random numbers; the original once more with its initial weights perturbed by 1e-7. What a case
 changes is changed before the migration, on both sides: a loss or initial weights that are not trivial, a package that is not there. Results are kept in SCRATCH and used again unless --fresh is given.
 """
@@ -168,7 +168,7 @@ def main() -> None:
             print(" | ".join(rows[-1]), flush=True)
     body = section(rows)
     if options.update_results:
-        results_doc.replace_section("public-distributed", body)
+        results_doc.replace_section("distributed-programs", body)
 
 
 def arguments() -> argparse.Namespace:
@@ -250,8 +250,8 @@ def difference(wanted: Sequence[float], found: Sequence[float]) -> float:
 def section(rows: list[list[str]]) -> str:
     return "\n".join([
         "## Distributed programs", "",
-        "`python bench/public_distributed.py --corpus ... --work ... --python ... --update-results`: migrated with no hand edit. Data-parallel originals ran in two processes",
-        "under gloo and their ports with two replicas in turn; sharded originals in one process and their ports over four virtual devices. Largest differences over all steps and ranks,",
+        "`python bench/distributed_programs.py --corpus ... --work ... --python ... --update-results`: migrated with no hand edit. Data-parallel originals ran in as many processes",
+        "under gloo as their ports have replicas in turn; sharded originals in one process and their ports over four virtual devices. Largest differences over all steps and ranks,",
         "over the largest value: of losses (beside what the original's own losses move by when its initial weights move by 1e-7), of the 2-norm of each parameter's gradient, of each parameter.", "",
         results_doc.table(COLUMNS, rows), "",
         "The cross entropy of the tutorial is over one class: 0, with no gradient. FSDP2's example leaves the weights of its blocks as they are in fresh memory: its own losses are NaN.",
