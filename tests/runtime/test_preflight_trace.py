@@ -186,7 +186,7 @@ def test_a_script_that_torchrun_starts():
         ("numbers", rf"6 syncs were made \(--steps\) before a step repeated: .*a Python number that changes is part of the graph, and each value is another program \(at .*{re.escape(line(TRAIN, 'number'))}"),
         ("never", r"the script ended before a step repeated: it never made a sync \(torch_xla\.sync\(\), xm\.mark_step\(\) or xm\.optimizer_step\(optimizer, barrier=True\)\)"),
         ("raises", rf"the script raised ValueError: no such step at {re.escape(str(TRAIN))}:\d+ before a step repeated"),
-        ("exits", r"the script left by os\._exit\(4\) before a step repeated: 1 syncs are too few to see"),
+        ("exits", r"the script left by os\._exit\(4\) before a step repeated: 1 syncs are too few to see; give it more steps; it printed: RuntimeError: it was caught"),
     ],
 )
 def test_why_a_step_is_not_known(mood, said):

@@ -160,7 +160,8 @@ class Tracer:
             return self.ask(devices, chips, variant, spmd)
         sites = tuple(Site(**site) for site in answer.get("sites", ()))
         if answer["status"] != "ok":
-            return Untraced(answer["error"], sites)
+            said = f"; it printed: {children.last_words(ended.errors)}" if answer.get("printed") and ended.errors.strip() else ""
+            return Untraced(answer["error"] + said, sites)
         return traced(answer | {"notes": [*answer["notes"], *([LAUNCHED] if self.launched else [])]}, folder, sites)
 
     def child(self, devices: int, spmd: bool) -> Child:

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import sys
 
 import torch
 import torch.nn.functional as F
@@ -44,4 +45,5 @@ for step in range(options.steps):
         if not forked:
             os._exit(3)
         if os.waitpid(forked, 0)[1] == 3 << 8:
+            print("RuntimeError: it was caught", file=sys.stderr, flush=True)
             os._exit(4)

@@ -49,7 +49,8 @@ def trace(request: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         return {"status": "spmd"}
     except SystemExit as ended:
         if ended.code not in (None, 0):
-            return failed(f"the script ended with {ended.code if isinstance(ended.code, int) else str(ended.code).splitlines()[0]!r}", recorder)
+            said = ended.code if isinstance(ended.code, int) else repr(str(ended.code).partition("\n")[0])
+            return failed(f"the script ended with {said}", recorder, printed=True)
     except UserError:
         raise
     except Exception as error:
@@ -65,11 +66,11 @@ def trace(request: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     return failed("the script ended", recorder)
 
 
-def failed(how: str, recorder: Recorder) -> dict[str, Any]:
-    """The answer when the program ended: the step, if it was known by then."""
+def failed(how: str, recorder: Recorder, printed: bool = False) -> dict[str, Any]:
+    """The answer when the program ended: the step, if it was known by then. `printed`: what it printed last may say why."""
     if recorder.is_known:
         return recorder.answer()
-    return {"status": "error", "error": f"{how} before a step repeated: {recorder.why_not()}", "sites": []}
+    return {"status": "error", "error": f"{how} before a step repeated: {recorder.why_not()}", "sites": [], "printed": printed}
 
 
 def wants_launcher(error: Exception) -> bool:
@@ -86,7 +87,7 @@ def answer_before_exit(recorder: Recorder) -> None:
 
     def exit_answered(status: int) -> None:
         if os.getpid() == process:
-            recorder.leave(failed(f"the script left by os._exit({status})", recorder))
+            recorder.leave(failed(f"the script left by os._exit({status})", recorder, printed=status != 0))
         leave(status)
 
     os._exit = exit_answered
