@@ -34,7 +34,7 @@ THREADS = "16"
 """Pools sized by two cores starve with four replicas, which wait for each other inside a collective."""
 
 READS = ("item", "tolist", "cpu", "numpy", "to", "__bool__", "__float__", "__int__", "__index__")
-"""Methods of a tensor that wait for its value."""
+"""Methods of a tensor that wait for its value; `to` where it goes to the host."""
 
 COLLECTIVE = re.compile(r"xla::(cross_replica_sum|all_gather|reduce_scatter|all_to_all|collective_permute)\b")
 """In the text of a graph."""
@@ -222,22 +222,22 @@ def reads() -> Iterator[None]:
     import torch
     import torch_xla
 
-    def after_launch(read: Callable[..., Any]) -> Callable[..., Any]:
+    def after_launch(name: str, read: Callable[..., Any]) -> Callable[..., Any]:
         def call(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-            if tensor.device.type == "xla" and not stays(*args, **kwargs) and COLLECTIVE.search(torch_xla._XLAC._get_xla_tensors_text([tensor])):
+            waits = tensor.device.type == "xla" and (name != "to" or is_to_host(*args, **kwargs))
+            if waits and COLLECTIVE.search(torch_xla._XLAC._get_xla_tensors_text([tensor])):
                 torch_xla.sync()
             return read(tensor, *args, **kwargs)
 
         return call
 
-    def stays(*args: Any, **kwargs: Any) -> bool:
-        """Whether what `Tensor.to` was given leaves the tensor on the device."""
-        given = [*args, *kwargs.values()]
-        return bool(given) and not any(str(getattr(value, "device", value)).startswith("cpu") for value in given)
+    def is_to_host(*args: Any, **kwargs: Any) -> bool:
+        """By what `Tensor.to` was given: a device, its name or a tensor that is there, among others."""
+        return any(str(getattr(value, "device", value)).startswith("cpu") for value in (*args, *kwargs.values()))
 
     functions = {name: getattr(torch.Tensor, name) for name in READS}
     for name, function in functions.items():
-        setattr(torch.Tensor, name, after_launch(function))
+        setattr(torch.Tensor, name, after_launch(name, function))
     try:
         yield
     finally:
