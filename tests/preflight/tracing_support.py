@@ -40,8 +40,8 @@ def refused(function: str, **arguments: object) -> Untraced:
     return found
 
 
-def ran(mood: str, *words: str, steps: int = 64) -> Traced | Untraced:
-    return Tracer(Script(str(TRAIN), ("--mood", mood, *words), steps), folder(), Path(sys.executable), 300).trace(1, 1)
+def ran(mood: str, *words: str, steps: int = 64, seconds: float = 300) -> Traced | Untraced:
+    return Tracer(Script(str(TRAIN), ("--mood", mood, *words), steps), folder(), Path(sys.executable), seconds).trace(1, 1)
 
 
 def line(file: Path, name: str) -> str:

@@ -193,3 +193,9 @@ def test_why_a_step_is_not_known(mood, said):
     found = ran(mood, "--steps", "5" if mood == "shapes" else "12", steps=6)
     assert isinstance(found, Untraced)
     assert re.match(said, found.reason), found.reason
+
+
+def test_a_program_that_takes_too_long_is_told_why_its_step_is_not_known():
+    found = ran("numbers", "--steps", "1000000", steps=1000000, seconds=40)
+    assert isinstance(found, Untraced)
+    assert re.match(r"the time was up \(--timeout\) before a step repeated: (\d+) syncs with \1 different graphs: a Python number that changes", found.reason), found.reason

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
@@ -175,7 +176,7 @@ class Tracer:
         route = "torchax" if self.torchax else "factory"
         match self.source:
             case Script(file, arguments, steps):
-                return common | {"route": "script", "script": file, "arguments": list(arguments), "steps": steps}
+                return common | {"route": "script", "script": file, "arguments": list(arguments), "steps": steps, "deadline": time.time() + self.seconds}
             case HuggingFace(config, batch, length, dtype, fsdp):
                 return common | {"route": route, "huggingface": {"config": config, "batch": batch, "length": length, "dtype": dtype, "fsdp": fsdp or variant.fsdp}}
             case Factory(target, arguments):

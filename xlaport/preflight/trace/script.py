@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import runpy
 import sys
+import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import prod
@@ -31,6 +33,9 @@ from xlaport.preflight.trace.watch import Watch
 from xlaport.preflight.trace.writing import write
 from xlaport.runtime import launcher
 
+TO_ANSWER = 5.0
+"""Seconds before its time is up in which the process writes its answer."""
+
 REMEMBERED = 4
 """Graphs whose texts are kept to say why no step repeats."""
 
@@ -40,6 +45,7 @@ def trace(request: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     recorder = Recorder(folder, request["steps"])
     recorder.install(spmd_wanted=request["devices"] > 1 and not request["spmd"])
     answer_before_exit(recorder)
+    answer_in_time(recorder, request["deadline"])
     file = Path(request["script"]).resolve()
     sys.argv = [request["script"], *request["arguments"]]
     sys.path.insert(0, str(file.parent))
@@ -91,6 +97,13 @@ def answer_before_exit(recorder: Recorder) -> None:
         leave(status)
 
     os._exit = exit_answered
+
+
+def answer_in_time(recorder: Recorder, deadline: float) -> None:
+    """Why there is no step yet, before the parent ends this process at `deadline` (of `time.time()`). Compiling leaves the interpreter to this thread."""
+    late = threading.Timer(deadline - TO_ANSWER - time.time(), lambda: recorder.leave(failed("the time was up (--timeout)", recorder)))
+    late.daemon = True
+    late.start()
 
 
 @dataclass(frozen=True)
