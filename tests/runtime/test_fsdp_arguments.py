@@ -43,6 +43,31 @@ def test_auto_finds_the_blocks(family, count):
     assert len(names(chosen.model(), "auto")) == count
 
 
+class Mixing(nn.Module):
+    """Two blocks as attributes."""
+
+    def __init__(self):
+        super().__init__()
+        self.down, self.up, self.head = Block(8, 2), Block(8, 2), nn.Linear(8, 2)
+
+
+def blocks(count):
+    return [Block(8, 2) for _ in range(count)]
+
+
+@pytest.mark.parametrize("model, found", [
+    (lambda: nn.Sequential(nn.Linear(4, 8), *blocks(3), nn.Linear(8, 2)), ["1", "2", "3"]),
+    (lambda: nn.Sequential(nn.Sequential(*blocks(2)), nn.Sequential(*blocks(2))), ["0.0", "0.1", "1.0", "1.1"]),
+    (lambda: nn.ModuleDict({"layers": nn.ModuleDict({str(index): block for index, block in enumerate(blocks(2))})}), ["layers.0", "layers.1"]),
+    (lambda: nn.ModuleList([*blocks(2), *(nn.TransformerEncoderLayer(8, 2) for _ in range(2))]), ["0", "1", "2", "3"]),
+    (lambda: nn.ModuleList([Mixing(), nn.Linear(8, 8)]), ["0.down", "0.up"]),
+    (lambda: nn.ModuleDict({"encoder": nn.ModuleList(blocks(2)), "other": Mixing()}), ["encoder.0", "encoder.1"]),
+    (lambda: nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 2)), []),
+])
+def test_auto_finds_blocks_that_are_held_otherwise(model, found):
+    assert names(model(), "auto") == found
+
+
 def test_units_by_name_size_and_function():
     model = GPT()
     assert names(model, "Block") == names(model, [Block]) == names(model, lambda name, module: isinstance(module, Block)) == ["blocks.0", "blocks.1"]

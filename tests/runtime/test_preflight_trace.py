@@ -12,6 +12,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "preflight"))
 from tracing_support import SMALL, TRAIN, line, ran, refused, step, tracer  # noqa: E402
 
+from xlaport.errors import UserError  # noqa: E402
 from xlaport.preflight import children  # noqa: E402
 from xlaport.preflight.step import Variant  # noqa: E402
 from xlaport.preflight.tracing import LAUNCHED, Traced, Untraced  # noqa: E402
@@ -123,6 +124,19 @@ def test_variants_of_a_step():
     assert (plain.layers, fewer.layers) == (6, 2) and fewer.parameters < plain.parameters
     assert (plain.batch, smaller.batch) == (8, 2)
     assert traces.trace(1, 1, Variant(batch_divisor=3)).reason == "ids, labels: the batch cannot be cut into 3"
+
+
+def test_layers_in_a_dict_are_cut_like_those_in_a_list():
+    from torch import nn
+
+    from xlaport.preflight.trace import variants
+
+    layers = nn.ModuleDict({str(number): nn.TransformerEncoderLayer(8, 2) for number in range(4)})
+    model = nn.Sequential(nn.Linear(8, 8), layers)
+    variants.keep_layers(model, 2)
+    assert list(layers) == ["0", "1"]
+    with pytest.raises(UserError, match="no list of 3 equal layers"):
+        variants.keep_layers(model, 3)
 
 
 def test_fully_sharded_over_more_devices_than_there_are():

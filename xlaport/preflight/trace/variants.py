@@ -16,6 +16,7 @@ from xlaport.preflight.trace.contract import Step
 from xlaport.runtime.fsdp.recompute import recomputed
 
 Forward = Callable[..., Any]
+Layers = nn.ModuleList | nn.Sequential | nn.ModuleDict
 
 
 def applied(step: Step, variant: Variant) -> Step:
@@ -46,14 +47,14 @@ def changed(model: nn.Module, step: Step, variant: Variant, recomputing: Callabl
     return model
 
 
-def layer_lists(model: nn.Module) -> list[nn.ModuleList | nn.Sequential]:
-    """Lists of at least two layers of one class, those with the most parameters first."""
-    lists = [
-        module for module in model.modules()
-        if isinstance(module, (nn.ModuleList, nn.Sequential)) and len(module) > 1 and len({type(layer) for layer in module}) == 1
-        and any(True for _ in module[0].children())
-    ]
+def layer_lists(model: nn.Module) -> list[Layers]:
+    """Lists and dicts of at least two layers of one class, those with the most parameters first."""
+    lists = [module for module in model.modules() if isinstance(module, Layers) and is_of_equal_layers(list(module.children()))]
     return sorted(lists, key=lambda module: -sum(parameter.numel() for parameter in module.parameters()))
+
+
+def is_of_equal_layers(layers: list[nn.Module]) -> bool:
+    return len(layers) > 1 and len({type(layer) for layer in layers}) == 1 and any(True for _ in layers[0].children())
 
 
 def layer_classes(model: nn.Module, step: Step) -> tuple[type, ...]:
@@ -61,7 +62,7 @@ def layer_classes(model: nn.Module, step: Step) -> tuple[type, ...]:
     if step.layers:
         return step.layers
     lists = layer_lists(model)
-    return (type(lists[0][0]),) if lists else ()
+    return (type(next(lists[0].children())),) if lists else ()
 
 
 def layers_of(model: nn.Module, step: Step) -> list[nn.Module]:
@@ -82,4 +83,8 @@ def keep_layers(model: nn.Module, count: int) -> None:
     lists = layer_lists(model)
     if not lists or len(lists[0]) < count:
         raise UserError(f"the model has no list of {count} equal layers to compile a part of")
+    if isinstance(lists[0], nn.ModuleDict):
+        for name in list(lists[0])[count:]:
+            del lists[0][name]
+        return
     del lists[0][count:]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass
 
@@ -10,6 +11,9 @@ from torch import nn
 from xlaport.errors import UserError
 
 Policy = str | int | type[nn.Module] | Sequence[type[nn.Module] | str] | Set[type[nn.Module]] | Callable[[str, nn.Module], bool] | None
+
+WITHOUT_FORWARD = (nn.ModuleList, nn.ModuleDict)
+CONTAINERS = (*WITHOUT_FORWARD, nn.Sequential)
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +38,7 @@ def units_of(model: nn.Module, policy: Policy, argument: str = "policy") -> list
     if policy is None:
         return []
     if policy == "auto":
-        return list(repeated_blocks(model))
+        return repeated_blocks(model)
     if isinstance(policy, int) and not isinstance(policy, bool):
         found = by_size(model, policy)
         wanted = f"{policy} parameters"
@@ -46,7 +50,7 @@ def units_of(model: nn.Module, policy: Policy, argument: str = "policy") -> list
     if not found:
         raise UserError(f"{argument}: {wanted} matches no module of {type(model).__name__}; its modules are {class_names(model)}")
     for unit in found:
-        if isinstance(unit.module, (nn.ModuleList, nn.ModuleDict)):
+        if isinstance(unit.module, WITHOUT_FORWARD):
             raise UserError(f"{argument}: {unit.label} has no forward of its own, and cannot be a unit")
     return sorted(found, key=lambda unit: -unit.name.count("."))
 
@@ -55,22 +59,25 @@ def below(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
     return ((name, module) for name, module in model.named_modules() if name)
 
 
-def repeated_blocks(model: nn.Module, prefix: str = "") -> Iterator[Unit]:
-    """The outermost modules of which a list holds several of one class, if they are made of modules themselves."""
-    for name, child in model.named_children():
-        path = f"{prefix}{name}"
-        if isinstance(child, (nn.ModuleList, nn.Sequential)) and is_stack(child):
-            yield from (Unit(f"{path}.{index}", block) for index, block in child.named_children())
+def repeated_blocks(model: nn.Module) -> list[Unit]:
+    """The outermost modules of a class that a list, sequence or dict holds several of, if they are made of modules themselves;
+    where none does, those of a class that any module has several of."""
+    return list(repeated_in(model, CONTAINERS)) or list(repeated_in(model, (nn.Module,)))
+
+
+def repeated_in(module: nn.Module, holders: tuple[type[nn.Module], ...], prefix: str = "") -> Iterator[Unit]:
+    classes = repeated_classes(module) if isinstance(module, holders) else set()
+    for name, child in module.named_children():
+        if type(child) in classes:
+            yield Unit(f"{prefix}{name}", child)
         else:
-            yield from repeated_blocks(child, f"{path}.")
+            yield from repeated_in(child, holders, f"{prefix}{name}.")
 
 
-def is_stack(blocks: nn.Module) -> bool:
-    """One class, or one that is most of them, each with modules and parameters of its own."""
-    members = list(blocks.children())
-    classes = {type(member) for member in members}
-    made_of_modules = all(any(True for _ in member.children()) and any(True for _ in member.parameters()) for member in members)
-    return len(members) > 1 and len(classes) == 1 and made_of_modules and not classes & {nn.Sequential, nn.ModuleList, nn.ModuleDict}
+def repeated_classes(holder: nn.Module) -> set[type[nn.Module]]:
+    """Those with a forward of their own that it holds more than one of, each made of modules with parameters."""
+    counts = Counter(type(member) for member in holder.children() if any(True for _ in member.children()) and any(True for _ in member.parameters()))
+    return {kind for kind, count in counts.items() if count > 1 and kind is not nn.Sequential and not issubclass(kind, WITHOUT_FORWARD)}
 
 
 def by_class(model: nn.Module, policy: Policy, argument: str) -> tuple[list[Unit], str]:
@@ -91,7 +98,7 @@ def by_size(model: nn.Module, least: int) -> list[Unit]:
         """Parameters of a module outside of the units found in it."""
         count = sum(parameter.numel() for parameter in module.parameters(recurse=False))
         count += sum(free(child, f"{name}.{child_name}" if name else child_name) for child_name, child in module.named_children())
-        if name and count >= least and not isinstance(module, (nn.ModuleList, nn.ModuleDict)):
+        if name and count >= least and not isinstance(module, WITHOUT_FORWARD):
             found.append(Unit(name, module))
             return 0
         return count
