@@ -3,7 +3,7 @@
 import ast
 
 from xlaport.ruleset.api import Context, Mode, syntax
-from xlaport.ruleset.sharding.settings import FSDP1, PARTIAL, PRECISIONS, arguments_of, parameter_type
+from xlaport.ruleset.sharding.settings import PARTIAL, PRECISIONS, parameter_type
 
 WRAP = "torch.distributed.fsdp.wrap."
 LOW = ("torch.bfloat16", "torch.float16", "torch.half")
@@ -31,11 +31,15 @@ def check(context: Context):
         for call in context.calls(name):
             if call.args and not syntax.is_dead(call):
                 yield context.finding(call, ops=context.replace(call, template, given=call.args[0]))
-    policies = [keyword.value for keyword in context.facts.of(ast.keyword) if keyword.arg == "auto_wrap_policy"]
-    policies += [arguments_of(context, call).get("auto_wrap_policy") for call in context.calls(FSDP1)]
-    for policy in dict.fromkeys(policies):
-        if policy is not None and context.refers(policy, SIZE[0]) and not syntax.is_dead(policy):
+    for policy in context.uses(SIZE[0]):
+        if not isinstance(policy, ast.Call) and not isinstance(policy.parent, ast.Compare) and not is_of_partial(context, policy):
             yield context.finding(policy, ops=context.replace(policy, f"{SMALLEST:_}"))
+
+
+def is_of_partial(context: Context, policy: ast.expr) -> bool:
+    """Is it the function of a partial, that `partial` converts with its arguments?"""
+    call = policy.parent
+    return isinstance(call, ast.Call) and call.args[:1] == [policy] and context.refers(call.func, *PARTIAL)
 
 
 def recomputed(context: Context, call: ast.Call):
