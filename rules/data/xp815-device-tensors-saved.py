@@ -4,17 +4,15 @@ import ast
 import re
 
 from xlaport.analysis.checkpoints import Written
-from xlaport.analysis.values import guess_by_name, last_name, reaching
-from xlaport.ruleset import host_copies
-from xlaport.ruleset.api import Context, Kind, Mode, syntax
+from xlaport.analysis.values import last_name, reaching
+from xlaport.ruleset import host_copies, one_rank
+from xlaport.ruleset.api import Context, Mode, syntax
 
 NOT_TAKEN = ("pickle_module", "pickle_protocol", "_use_new_zipfile_serialization", "_disable_byteorder_record")
 """Keywords `xm.save` does not have."""
 
 SAVERS = frozenset({"torch.save", "torch_xla.core.xla_model.save"})
 SAVING = re.compile(r"save(?:(?<=\btorch\.save)\b|(?<=\bth\.save)\b|(?<=\bxm\.save)\b|(?<=\bsave)\()")
-SYNCS = ("torch_xla.sync", "torch.cuda.synchronize", "torch_xla.core.xla_model.mark_step")
-RANK = re.compile(r"rank|is_main|is_master|master_process|main_process|is_primary|ordinal")
 
 
 def check(context: Context):
@@ -58,7 +56,7 @@ def guarded_calls(context: Context, synced: set[ast.If]):
     called = context.values.calls_by_last_name
     for call in (call for name in saving & called.keys() for call in called[name]):
         guard = rank_guard(context, call)
-        if guard is None or guard in synced or follows_sync(context, guard) or syntax.is_dead(call):
+        if guard is None or guard in synced or one_rank.follows_sync(context, guard) or syntax.is_dead(call):
             continue
         if any(saves_file(function, values.names) for function, values in context.values.functions_called(call)):
             ops = nothing_pending(context, call, synced)
@@ -79,29 +77,43 @@ def arguments(call: ast.Call) -> tuple[ast.expr | None, ast.expr | None]:
 
 
 def saved_from_host(context: Context, call: ast.Call, saved: ast.expr, target: ast.expr | None):
-    named = [keyword for keyword in call.keywords if keyword.arg in {"obj", "f"}]
     ops = context.replace(call.func, "xm.save")
-    if named and target is not None:
-        ops = context.replace(call, "xm.save({saved}, {target})", saved=saved, target=target)
-    elif target is not None and is_own_file(context, target):
-        ops += context.edit_call(call, remove=NOT_TAKEN, master_only="False")
-    elif any(keyword.arg in NOT_TAKEN for keyword in call.keywords):
-        ops += context.edit_call(call, remove=NOT_TAKEN)
+    everywhere = {"master_only": "False"} if target is not None and is_written_here(context, call, target) else {}
+    if target is not None and any(keyword.arg in {"obj", "f"} for keyword in call.keywords):
+        given = "".join(f", {name}={value}" for name, value in everywhere.items())
+        return context.replace(call, "xm.save({saved}, {target}" + given + ")", saved=saved, target=target)
+    if everywhere or any(keyword.arg in NOT_TAKEN for keyword in call.keywords):
+        ops += context.edit_call(call, remove=NOT_TAKEN, **everywhere)
     return ops
+
+
+def is_written_here(context: Context, call: ast.Call, target: ast.expr) -> bool:
+    """In whichever process comes here, not in the first alone: its own file, or one that another rank writes."""
+    if is_own_file(context, target):
+        return True
+    return context.mode is not Mode.ONE and (one_rank.lets_others_in(context.values, call) or is_called_elsewhere(context, call))
+
+
+def is_called_elsewhere(context: Context, call: ast.Call) -> bool:
+    """Is the function that saves called by another process than the first?"""
+    function = syntax.enclosing_function(call)
+    return isinstance(function, syntax.FUNCTIONS) and any(
+        one_rank.lets_others_in(module.values, other) for module, other in context.project.calls_of(context.module.source.path, function.name)
+    )
 
 
 def nothing_pending(context: Context, call: ast.Call, synced: set[ast.If]):
     """A sync of all processes before the `if` in which one of them saves."""
     guard = rank_guard(context, call) if context.mode is not Mode.ONE else None
-    if guard is None or guard in synced or follows_sync(context, guard):
+    if guard is None or guard in synced:
         return []
     synced.add(guard)
-    return context.insert(guard, "before", "{sync}")
+    return one_rank.nothing_pending(context, guard)
 
 
 def is_own_file(context: Context, target: ast.expr) -> bool:
     """A file name with the process's number in it."""
-    return any(names_rank(context, value) for value in values_of(context, target))
+    return any(one_rank.names_rank(context.values, value) for value in values_of(context, target))
 
 
 def is_memory(context: Context, target: ast.expr | None) -> bool:
@@ -119,31 +131,7 @@ def values_of(context: Context, node: ast.expr) -> list[ast.expr]:
     return [binding.value for binding in reached if binding.how == "assign" and binding.value is not None]
 
 
-def names_rank(context: Context, node: ast.expr) -> bool:
-    parts = (part for part in ast.walk(node) if isinstance(part, (ast.Name, ast.Attribute)))
-    return any(
-        Kind.RANK in context.values.kind(part) | guess_by_name(last_name(part)) or last_name(part).endswith("rank") for part in parts
-    )
-
-
 def rank_guard(context: Context, call: ast.Call) -> ast.If | None:
-    """The `if` that lets one process save; None where its other branch is reached by another condition."""
-    child: ast.AST = call
-    for parent in syntax.ancestors(call):
-        if isinstance(parent, syntax.SCOPES):
-            return None
-        if isinstance(parent, ast.If) and child in parent.body and tests_rank(context, parent.test):
-            in_elif = isinstance(parent.parent, ast.If) and parent.parent.orelse == [parent]
-            return None if in_elif else parent
-        child = parent
-    return None
-
-
-def tests_rank(context: Context, test: ast.expr) -> bool:
-    return RANK.search(ast.unparse(test)) is not None or names_rank(context, test)
-
-
-def follows_sync(context: Context, guard: ast.If) -> bool:
-    block = syntax.block_of(guard)
-    before = block[: block.index(guard)]
-    return bool(before) and isinstance(before[-1], ast.Expr) and context.refers(getattr(before[-1].value, "func", None), *SYNCS)
+    """Before it, no process saves yet."""
+    guard = one_rank.outermost_guard(context.values, call)
+    return one_rank.head_of(guard) if guard else None
