@@ -16,7 +16,7 @@ from xlaport import cli
 from xlaport.errors import UserError
 from xlaport.runtime import program as programs
 from xlaport.runtime.job import Job
-from xlaport.runtime.program import ROOT, Program, Ran
+from xlaport.runtime.program import ALONE, ROOT, Program, Ran
 
 LIMIT = 30.0
 linux = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="processes are found in /proc")
@@ -89,6 +89,7 @@ def test_how_a_program_ends(here, code, expected, good):
         ("print('an Error: none of ours'); raise SystemExit(3)", "an Error: none of ours"),
         ("print('  ValueError: quoted by it'); print('bye'); raise SystemExit(3)", "bye"),
         ("import os; os.abort()", "killed by SIGABRT"),
+        ("import os; os.write(2, b'Expected 2 threads to join the rendezvous, but only 1 of them arrived'); os.abort()", ALONE),
         ("raise ValueError('first line\\nsecond line')", "ValueError: first line at {here}/train.py:1"),
         ("import flash_attn", "needs the package flash_attn, which has no form without CUDA at {here}/train.py:1"),
         ("import apex.optimizers", "needs the package apex, which has no form without CUDA at {here}/train.py:1"),

@@ -120,6 +120,11 @@ def test_what_cannot_be_so_in_a_right_port_is_said(changes: dict, said: str):
     assert any(said in reason for reason in judged.reasons)
 
 
+def test_the_same_numbers_in_other_pieces_are_no_difference():
+    flat = [step(at, held=1, gradients=(5.0,), parameters=(math.hypot(1.0 + at / 10, 2.0 + at / 10),)) for at in range(STEPS)]
+    assert verdict.judge_free(free(run(device="xla"), run(steps=flat))).verdict is Verdict.MATCH
+
+
 def test_settings_equal_but_for_rounding_are_equal():
     steps = [step(at, settings=((("lr", 0.1 * (1 + 1e-9)),),)) for at in range(STEPS)]
     assert verdict.judge_free(free(run(steps=steps, device="xla"))).verdict is Verdict.MATCH

@@ -30,6 +30,14 @@ KEPT = 64 * 1024
 OWN_PROCESSES = re.compile(r"\bspawn\(|\bProcess\(|\btorch_xla\.launch\(|\bstart_processes\(")
 """Text of a script that starts the processes of its ranks."""
 
+STUCK = "threads to join the rendezvous"
+"""What XLA:CPU prints before it ends a process in which one device waits for the others."""
+
+ALONE = (
+    "a replica waited for the others in a collective, which they did not launch: in a branch of some ranks, with other shapes, "
+    "or where replicas that take turns cannot (docs/distributed.md)"
+)
+
 GRACE = 5.0
 """Seconds a program that is told to stop may take."""
 
@@ -102,6 +110,8 @@ class Ran:
         """Why it failed, in one line."""
         if self.status == "timeout":
             return f"still running after {self.seconds:.0f} s (--limit)"
+        if self.status == "killed" and STUCK in self.output:
+            return ALONE
         if self.status == "killed":
             return f"killed by {signal_name(-self.code)}" + (", perhaps for want of memory" if self.code == -signal.SIGKILL else "")
         libraries = Libraries.here(())

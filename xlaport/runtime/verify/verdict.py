@@ -171,10 +171,11 @@ def differences(base: Trace, port: Trace) -> Iterator[str]:
 
 
 def step_differences(base: Step, port: Step) -> Iterator[str]:
-    if base.elements != port.elements or base.held != port.held:
+    """The same numbers in other pieces are no difference: FSDP1 keeps flat parameters unless it is told otherwise."""
+    if base.elements != port.elements:
         tied = "; tied weights became separate parameters" if port.held > base.held else ""
         yield f"the optimizer holds {base.held} parameters ({base.elements} numbers) in the original and {port.held} ({port.elements}) in the port{tied}"
-    if port.without_gradient > base.without_gradient:
+    if port.held == base.held and port.without_gradient > base.without_gradient:
         place = " (they are on the CPU: the optimizer was built before the model moved)" if "cpu" in port.devices else ""
         yield f"{port.without_gradient} of {port.held} parameters of the optimizer have no gradient in the port, {base.without_gradient} in the original{place}"
     if base.name != port.name:
