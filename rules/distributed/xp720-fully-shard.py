@@ -3,7 +3,7 @@
 import ast
 
 from xlaport.ruleset.api import Context, Danger, Mode, Severity, syntax
-from xlaport.ruleset.sharding import placing
+from xlaport.ruleset.sharding import placing, storage
 from xlaport.ruleset.sharding.settings import (
     FSDP1, FSDP2, HYBRID, PARALLELIZE, PRECISIONS, Wrapper, arguments_of, parameter_type, read, strategy_of, whole_models,
 )
@@ -28,12 +28,23 @@ def check(context: Context):
         else:
             ops = wrapper_ops(context, wrapper) if context.refers(call.func, FSDP1) else in_place_ops(context, wrapper)
             yield context.finding(call, plan_of(wrapper), ops)
+    for call in storage.in_other_scopes(context.module, context.project):
+        yield from given_storage(context, call)
     if not context.settings.runtime_library:
         yield from precisions(context)
     elif calls:
         for call in context.calls(PARALLELIZE):
             if isinstance(call.parent, ast.Expr) and not syntax.is_dead(call):
                 yield context.finding(call, "layers are cut by the rules of fsdp.wrap", removed_with_loop(context, call.parent))
+
+
+def given_storage(context: Context, call: ast.Call):
+    if not context.settings.runtime_library:
+        yield context.finding(call, "the model is divided when it has storage and values", placing.divided_with_storage(context, call))
+    elif isinstance(call.parent, ast.Expr):
+        yield context.finding(call, "the model is given storage where it is wrapped", context.remove(call.parent))
+    else:
+        yield context.finding(call, "the model is given storage where it is wrapped", context.replace(call, "{model}", model=call.func.value))
 
 
 def check_torchtpu(context: Context):
@@ -106,6 +117,8 @@ def in_place_ops(context: Context, wrapper: Wrapper):
     is_itself = target is not None and statement.value is wrapper.call and context.text(target) == context.text(wrapper.module)
     goes = isinstance(statement, ast.Expr) or is_itself
     ops = removed_with_loop(context, statement) if goes else context.replace(wrapper.call, "{module}", module=wrapper.module)
+    if not placing.is_moved(context, wrapper, statement) and storage.comes_later(context.module, context.project):
+        return ops + placing.mesh_made(context, "fsdp")
     return ops + placing.divided(context, wrapper, statement, moves=not placing.is_moved(context, wrapper, statement))
 
 

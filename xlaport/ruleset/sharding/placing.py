@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 
 from xlaport.ruleset.api import Context, syntax
-from xlaport.ruleset.sharding.settings import ALL_CHIPS, Wrapper
+from xlaport.ruleset.sharding import storage
+from xlaport.ruleset.sharding.settings import ALL_CHIPS, FSDP2, Wrapper
 
 PRELUDE = "# One process drives all chips of a host; arrays are sharded over them by annotation.\nxr.use_spmd()\n"
 MESH = f'xs.set_global_mesh(xs.Mesh(np.arange({ALL_CHIPS}), ({ALL_CHIPS},), ("{{axis}}",)))\n'
@@ -14,6 +15,8 @@ SHARD = (
     "for fsdp_param in {model}.parameters():\n"
     '    xs.mark_sharding(fsdp_param, xs.get_global_mesh(), ("fsdp", *[None] * (fsdp_param.dim() - 1))[: fsdp_param.dim()])\n'
 )
+STORAGE = "if any(parameter.is_meta for parameter in {module}.parameters()):\n    {module}.to_empty(device={device})\n"
+"""Before a wrap that needs storage; values are put into it afterwards, in place."""
 
 
 def divided(context: Context, wrapper: Wrapper, statement: ast.stmt, moves: bool = False):
@@ -21,21 +24,40 @@ def divided(context: Context, wrapper: Wrapper, statement: ast.stmt, moves: bool
 
     `moves`: the model is put on the device first, as `fully_shard` does.
     """
-    axis = "fsdp" if wrapper.is_sharded else "data"
-    ops = context.prelude(PRELUDE + MESH.replace("{axis}", axis)) + context.ensure("xr", "xs", "np")
+    ops = mesh_made(context, "fsdp" if wrapper.is_sharded else "data")
     if not wrapper.is_sharded:
         return ops
     target = target_of(wrapper, statement)
     name = context.text(target if target is not None else wrapper.module)
+    return ops + marks(context, name, statement, moves)
+
+
+def mesh_made(context: Context, axis: str):
+    return context.prelude(PRELUDE + MESH.replace("{axis}", axis)) + context.ensure("xr", "xs", "np")
+
+
+def marks(context: Context, name: str, statement: ast.stmt, moves: bool):
+    """Before the optimizer; where there is none behind the statement, and behind what gives a model on meta tensors its values."""
     optimizer = optimizer_statement(context, name, statement)
-    anchor, where = (optimizer, "before") if optimizer is not None else (statement, "after")
+    anchor, where = (optimizer, "before") if optimizer is not None else (storage.with_values(statement, name), "after")
     move = f"{name}.to({{device}})\n" if moves else ""
-    return ops + context.insert(anchor, where, move + SHARD.replace("{model}", name))
+    return context.insert(anchor, where, move + SHARD.replace("{model}", name))
+
+
+def divided_with_storage(context: Context, call: ast.Call):
+    """`model.to_empty(...)` of a model that another function has wrapped: it is divided here, once it has values."""
+    name, statement = context.text(call.func.value), syntax.statement_of(call)
+    outer = statement
+    while isinstance(outer.parent, (ast.If, ast.With)) and optimizer_statement(context, name, outer) is None:
+        outer = outer.parent
+    if optimizer_statement(context, name, outer) is None:
+        outer = statement
+    return mesh_made(context, "fsdp") + marks(context, name, outer, moves=outer is not statement)
 
 
 def divided_before(context: Context, wrapper: Wrapper, statement: ast.stmt):
     """`return FSDP(model)`: the model is divided above the statement, under its own name or one of ours."""
-    ops = context.prelude(PRELUDE + MESH.replace("{axis}", "fsdp")) + context.ensure("xr", "xs", "np")
+    ops = mesh_made(context, "fsdp")
     if isinstance(wrapper.module, ast.Name):
         name, start = wrapper.module.id, "{module}.to({device})\n"
     else:
@@ -66,7 +88,11 @@ def by_library(context: Context, wrapper: Wrapper):
         optimizer = optimizer_statement(context, context.text(wrapper.module), statement)
         if optimizer is not None:
             return context.remove(statement) + context.insert(optimizer, "before", f"{mesh}\n{wrap}", **holes, **wrapper.mesh.holes) + rest
-        return context.replace_statement(statement, f"{mesh}\n{wrap}", **holes, **wrapper.mesh.holes) + rest
+        valued = storage.with_values(statement, context.text(wrapper.module))
+        if valued is not statement:
+            return context.remove(statement) + context.insert(valued, "after", f"{mesh}\n{wrap}", **holes, **wrapper.mesh.holes) + rest
+        start = STORAGE if context.refers(wrapper.call.func, FSDP2) and storage.comes_later(context.module, context.project) else ""
+        return context.replace_statement(statement, f"{start}{mesh}\n{wrap}", **holes, **wrapper.mesh.holes) + rest
     if hasattr(statement, "body") or syntax.enclosing(wrapper.call, ast.Lambda, ast.comprehension) is not None:
         inline = wrap.replace("fsdp_mesh", f"fsdp.make_mesh({wrapper.mesh.code})")
         return context.replace(wrapper.call, inline, **holes, **wrapper.mesh.holes) + rest
