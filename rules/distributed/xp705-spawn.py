@@ -28,8 +28,10 @@ STARTED = frozenset({"start", "append"})
 
 
 def started_one_by_one(context: Context):
-    """`for rank in range(n): p = mp.Process(target=worker, args=(rank, ...)); p.start()` in a program with replicas."""
-    if context.mode not in (Mode.MP, Mode.SPMD):
+    """`for rank in range(n): p = mp.Process(target=worker, args=(rank, ...)); p.start()` in a program with replicas, or one whose
+    processes join a group; others are workers of another kind, actors for one."""
+    joins = context.mode is Mode.ONE and context.project.program_mentions(context.module.source.path, GROUP)
+    if context.mode not in (Mode.MP, Mode.SPMD) and not joins:
         return
     for call in context.calls(*PROCESSES):
         loop, given = syntax.enclosing(call, ast.For), syntax.argument(call, "args", 3)
