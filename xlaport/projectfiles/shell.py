@@ -19,6 +19,10 @@ VARIABLE = re.compile(
 """What steers a training program; what steers a compiler or a container (`CUDA_HOME`) is not among them."""
 
 NO_GPU = frozenset({"", "-1", "none"})
+MPI = frozenset({"mpirun", "mpiexec", "orterun", "horovodrun"})
+PYTHON = re.compile(r"(?:^|/)python[\d.]*$|\.py$")
+"""A word of a command that starts a Python program."""
+
 LAUNCHER = re.compile(r"(?<![\w./-])(?<!launcher=)torchrun(?![\w/-])|(?:(?<=-m )|(?<=-m)|^)torch\.distributed\.(?:launch|run)\b")
 PROCESSES = re.compile(r"--nproc[_-]per[_-]node[= ]+(?P<count>\"?\$?[\w{}:\-]+)")
 NVIDIA_SMI = re.compile(r"(?<![\w./-])nvidia-smi(?![\w-])")
@@ -152,7 +156,10 @@ def launcher_findings(view: View, command: Command) -> Iterator[Finding]:
             yield view.finding("XP862", start, start + len(found[0]), why or torch_launcher(view, command, found[0]), edits)
             return
     call = [word.text for word in command.call]
-    if call[:1] == ["deepspeed"] and len(call) > 1:
+    if call and call[0] in MPI and any(PYTHON.search(text) for text in call):
+        message = f"{call[0]} starts processes that no TPU runtime knows: start the script once on each host, or with torchrun, a process a chip"
+        yield view.finding("XP862", command.call[0].start, command.call[0].end, message)
+    elif call[:1] == ["deepspeed"] and len(call) > 1:
         message = "deepspeed has no launcher for TPUs: start the script with torchrun, a process a chip"
         yield view.finding("XP862", command.call[0].start, command.call[0].end, message)
     elif call[:2] == ["accelerate", "launch"] and any(re.match(r"--(?:multi_gpu|gpu_ids|num_processes)\b", text) for text in call):
