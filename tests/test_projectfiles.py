@@ -532,7 +532,7 @@ def test_command(line, wanted):
         ("CUDA_VISIBLE_DEVICES=0 python a.py &\n", "XP860"),
         ("export CUDA_VISIBLE_DEVICES=0\necho ${CUDA_VISIBLE_DEVICES}\n", "XP860"),
         ("if true; then\n  export CUDA_VISIBLE_DEVICES=0\nfi\n", "XP860"),
-        ("mpirun -x CUDA_VISIBLE_DEVICES=0 python a.py\n", "XP860"),
+        ("mpirun -x CUDA_VISIBLE_DEVICES=0 ./a.out\n", "XP860"),
         ("N=$(nvidia-smi -L | wc -l)\n", "XP863"),
         ("srun torchrun --nproc_per_node 8 a.py\n", "XP862"),
         ("python -m torch.distributed.launch \\\n  --nproc_per_node=8 a.py\n", "XP862"),
