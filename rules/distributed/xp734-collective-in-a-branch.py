@@ -78,15 +78,10 @@ def differs(context: Context, test: ast.expr, reduced: list[ast.Call]) -> str:
 def is_rank(context: Context, node: ast.expr) -> bool:
     if isinstance(node, ast.Call):
         return context.refers(node.func, "torch.distributed.get_rank", "torch_xla.runtime.global_ordinal", "torch_xla.core.xla_model.is_master_ordinal")
-    if isinstance(node, ast.Name) and any(isinstance(binding.node, ast.arg) and is_index(context, binding.node) for binding in context.names.bindings(node)):
+    if collectives.is_index(node, context.module):
         return True
     named = guess_by_name(last_name(node))
     return Kind.RANK in named or Kind.RANK in context.values.kind(node) and Kind.DEVICE_COUNT not in named
-
-
-def is_index(context: Context, parameter: ast.arg) -> bool:
-    """The first parameter of a function that torch_xla starts in each process: its ordinal."""
-    return any(function.args.args[:1] == [parameter] for function in collectives.started_functions(context.module))
 
 
 def compares_rank(node: ast.expr) -> bool:

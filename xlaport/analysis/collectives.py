@@ -88,3 +88,11 @@ def started_functions(module: Module) -> list[ast.AST]:
         if isinstance(worker, ast.Name):
             found += [binding.node for binding in module.names.bindings(worker) if isinstance(binding.node, FUNCTIONS)]
     return found
+
+
+def is_index(node: ast.expr, module: Module) -> bool:
+    """The first parameter of a function that torch_xla starts in each process: its ordinal."""
+    if not isinstance(node, ast.Name):
+        return False
+    first = [item for function in started_functions(module) for item in function.args.args[:1]]
+    return any(binding.node in first for binding in module.names.bindings(node))

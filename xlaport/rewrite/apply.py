@@ -171,7 +171,9 @@ def plan_edits(fixes: list[tuple[Op, ...]], located: Located) -> _Plan:
         elif isinstance(op, (ReplaceExpr, WrapExpr, EditCall)):
             plan.expressions.setdefault(located.expressions[op.span], []).append(op)
         elif isinstance(op, InsertStatement):
-            plan.statements.setdefault(located.statements[op.anchor], []).append(op)
+            inserted = plan.statements.setdefault(located.statements[op.anchor], [])
+            if op not in inserted:  # two rules may ask for one sync
+                inserted.append(op)
         elif isinstance(op, STATEMENT_OPS):
             plan.statements.setdefault(located.statements[op.span], []).append(op)
     for ops in plan.expressions.values():
