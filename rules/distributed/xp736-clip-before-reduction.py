@@ -1,34 +1,35 @@
-"""`clip_grad_norm_(...)` above `xm.optimizer_step(...)`."""
+"""`clip_grad_norm_(...)` before `xm.optimizer_step(...)`."""
 
 import ast
 
-from xlaport.analysis import collectives
+from xlaport.analysis import collectives, gradients
+from xlaport.analysis.training import Step
 from xlaport.ruleset.api import Context, syntax
 
-CLIPS = ("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_", "torch.nn.utils.clip_grad.clip_grad_norm_")
+KEPT = frozenset({"barrier", "pin_layout"})
 
 
 def check(context: Context):
     if not collectives.has_replicas(context.module):
         return
-    for step in context.calls(collectives.XM + "optimizer_step"):
-        statement = syntax.statement_of(step)
-        block = syntax.block_of(statement)
-        before = block[: block.index(statement)]
-        if not step.args or syntax.is_dead(step) or any(has_call(context, item, collectives.XM + "reduce_gradients") for item in before):
+    for call in context.calls(collectives.XM + "optimizer_step"):
+        if not call.args or syntax.is_dead(call):
             continue
-        clip = next((item for item in before if has_call(context, item, *CLIPS)), None)
-        if clip is not None:
-            yield context.finding(clip, ops=reduced_first(context, clip, statement, step))
+        step = Step(call, call.args[0], None, next(syntax.enclosing_loops(call), None), True)
+        if gradients.averaged_at(context.training, step, gradients.is_reduction):
+            continue
+        places = gradients.averaged_at(context.training, step, gradients.is_clip)
+        if places:
+            yield context.finding(places[0][0], ops=reduced_first(context, places, call))
 
 
-def has_call(context: Context, statement: ast.stmt, *names: str) -> bool:
-    return any(isinstance(node, ast.Call) and context.refers(node.func, *names) for node in ast.walk(statement))
-
-
-def reduced_first(context: Context, clip: ast.stmt, statement: ast.stmt, step: ast.Call):
-    if not isinstance(statement, ast.Expr) or any(keyword.arg not in {"barrier"} for keyword in step.keywords) or len(step.args) > 1:
+def reduced_first(context: Context, places: list[gradients.Place], step: ast.Call):
+    statement, options = syntax.statement_of(step), {keyword.arg: keyword.value for keyword in step.keywords}
+    if not isinstance(statement, ast.Expr) or not options.keys() <= KEPT or len(step.args) > 1:
         return None
-    ops = context.insert(clip, "before", "xm.reduce_gradients({optimizer})", optimizer=step.args[0])
+    template, holes = "xm.reduce_gradients({optimizer})", {"optimizer": step.args[0]}
+    if "pin_layout" in options:
+        template, holes = "xm.reduce_gradients({optimizer}, pin_layout={pinned})", {**holes, "pinned": options["pin_layout"]}
+    ops = [op for place, where in places for op in context.insert(place, where, template, **holes)]
     ops += context.replace(step, "{optimizer}.step()", optimizer=step.args[0])
-    return ops + context.insert(statement, "after", "{sync}") if step.keywords else ops
+    return ops + context.insert(statement, "after", "{sync}") if "barrier" in options else ops

@@ -2,19 +2,36 @@
 
 import ast
 
-from xlaport.analysis.training import Step, contains, is_sync
+from xlaport.analysis import gradients
+from xlaport.analysis.parallel import exchanges_by_hand, has_unpinned_collectives
+from xlaport.analysis.training import Step, is_sync
 from xlaport.ruleset.api import Context, Mode, syntax
 
-CLIPS = ("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_")
+
+NOTHING_RUNS = "nothing runs on XLA until the step ends"
+BY_HAND = NOTHING_RUNS + "; the program has a process group and no DistributedDataParallel: nothing is added that averages gradients"
 
 
 def check(context: Context):
     if not context.on_device or context.training.uses_framework:
         return
+    averaged: set[tuple[gradients.Place, str]] = set()
     for step in context.training.steps:
         if is_lbfgs(context, step.optimizer) or is_ported(context, step):
             continue  # XP207 speaks of the former
-        yield finding_for(context, step)
+        yield finding_for(context, step, averaged)
+    if context.mode is Mode.MP and not keeps_step(context):
+        yield from of_callers(context)
+
+
+def of_callers(context: Context):
+    """`clip(model)` above a call of the function that steps, which others may call too: it averages once more, what is equal by then."""
+    for call, optimizer in gradients.stepping_calls(context.module):
+        step = Step(call, optimizer, None, next(syntax.enclosing_loops(call), None), False)
+        places = gradients.averaged_at(context.training, step, gradients.is_use)
+        if places and not gradients.averaged_at(context.training, step, gradients.is_reduction):
+            message = "gradients are averaged before they are used, and once more where the optimizer steps, which changes nothing"
+            yield context.finding(call, message, averaged_at(context, places, ast.unparse(optimizer)))
 
 
 def is_ported(context: Context, step: Step) -> bool:
@@ -26,7 +43,12 @@ def is_ported(context: Context, step: Step) -> bool:
     if any(call.args and ast.unparse(call.args[0]) == name for call in reduced):
         return True
     statement = syntax.statement_of(step.call)
-    return context.mode in (Mode.SPMD, Mode.KEEP) and (syncs_next(context, statement) or loop_syncs(context, step))
+    return keeps_step(context) and (syncs_next(context, statement) or loop_syncs(context, step))
+
+
+def keeps_step(context: Context) -> bool:
+    """Nothing averages gradients over replicas where the step is: the compiler or the wrapper does, or the program itself, or nobody."""
+    return context.mode in (Mode.SPMD, Mode.KEEP) or exchanges_by_hand(context.module, context.project)
 
 
 def loop_syncs(context: Context, step: Step) -> bool:
@@ -37,14 +59,19 @@ def is_lbfgs(context: Context, optimizer: ast.expr) -> bool:
     return any(name.endswith("optim.LBFGS") for name in context.values.constructors(optimizer))
 
 
-def finding_for(context: Context, step: Step):
-    message = "nothing runs on XLA until the step ends"
+def finding_for(context: Context, step: Step, averaged: set[tuple[gradients.Place, str]]):
     if context.mode in (Mode.SPMD, Mode.KEEP):
-        return context.finding(step.call, message, plain_step(context, step))
-    clip = clip_before(context, step) if context.mode is Mode.MP else None
-    if clip is not None:
-        return context.finding(step.call, "gradients are averaged before they are clipped", clipped_step(context, step, clip))
-    return context.finding(step.call, message, xla_step(context, step))
+        return context.finding(step.call, NOTHING_RUNS, plain_step(context, step))
+    if exchanges_by_hand(context.module, context.project):
+        return context.finding(step.call, BY_HAND, plain_step(context, step))
+    places = gradients.averaged_at(context.training, step, gradients.is_use) if context.mode is Mode.MP and closure_of(step) is None else []
+    if places:
+        optimizer = ast.unparse(step.optimizer)
+        missing = [place for place in places if (place, optimizer) not in averaged]  # two steps in branches share what is before them
+        averaged.update((place, optimizer) for place in missing)
+        ops = [*averaged_at(context, missing, optimizer), *(plain_step(context, step) or ())]
+        return context.finding(step.call, "gradients are averaged before they are used", ops)
+    return context.finding(step.call, NOTHING_RUNS, xla_step(context, step))
 
 
 def xla_step(context: Context, step: Step):
@@ -55,6 +82,8 @@ def xla_step(context: Context, step: Step):
         holes["closure"] = closure
     if step.ends_iteration:
         template += ", barrier=True"
+    if has_unpinned_collectives(context.module, context.project):
+        template += ", pin_layout=False"
     return context.replace(step.call, template + ")", **holes)
 
 
@@ -70,7 +99,7 @@ def plain_step(context: Context, step: Step):
     """The optimizer's own step, and a sync behind it: nothing is left to reduce."""
     ops = context.replace(step.call, "{optimizer}.step()", optimizer=step.optimizer) if step.scaler is not None else []
     statement = syntax.statement_of(step.call)
-    if step.ends_iteration and isinstance(statement, ast.Expr) and not syncs_next(context, statement):
+    if step.ends_iteration and not isinstance(statement, ast.Return) and not syncs_next(context, statement):
         ops += context.insert(statement, "after", "{sync}")
     return ops or None
 
@@ -79,24 +108,6 @@ def syncs_next(context: Context, statement: ast.stmt) -> bool:
     return any(is_sync(later, context.names) for later in syntax.following(statement))
 
 
-def clip_before(context: Context, step: Step) -> ast.stmt | None:
-    """The statement, in the step's block, that clips the gradients before the step."""
-    statement = syntax.statement_of(step.call)
-    while isinstance(statement, ast.stmt):
-        block = syntax.block_of(statement)
-        for earlier in block[: block.index(statement)]:
-            if any(contains(earlier, call) for call in context.calls(*CLIPS)):
-                return earlier
-        if statement.parent is step.loop or not isinstance(statement.parent, (ast.If, ast.With)):
-            return None
-        statement = statement.parent
-    return None
-
-
-def clipped_step(context: Context, step: Step, clip: ast.stmt):
-    ops = context.insert(clip, "before", "xm.reduce_gradients({optimizer})", optimizer=step.optimizer)
-    if step.scaler is not None:
-        ops += context.replace(step.call, "{optimizer}.step()", optimizer=step.optimizer)
-    if step.ends_iteration:
-        ops += context.insert(syntax.statement_of(step.call), "after", "{sync}")
-    return ops
+def averaged_at(context: Context, places: list[gradients.Place], optimizer: str):
+    pinned = ", pin_layout=False" if has_unpinned_collectives(context.module, context.project) else ""
+    return [op for statement, where in places for op in context.insert(statement, where, f"xm.reduce_gradients({optimizer}{pinned})")]

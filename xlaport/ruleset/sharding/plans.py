@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from xlaport.analysis import gradients
 from xlaport.ruleset.api import Context, Mode, syntax
 from xlaport.ruleset.sharding.settings import DATA_PARALLEL, DDP, FSDP1, FSDP2, Wrapper, arguments_of, read, value_of, whole_models
 
-CLIP = ("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_")
 SHARDED_CHECKPOINT = re.compile(r"\bSHARDED_STATE_DICT\b|\bdcp\.(?:async_)?save\b|distributed\.checkpoint as|from torch\.distributed import checkpoint")
 SAVED = re.compile(r"\btorch\.save\(")
 RATE_BY_RANKS = re.compile(r"\blr\b[^\n]*\*[^\n]*world_size|world_size[^\n]*\*[^\n]*\blr\b")
@@ -78,8 +78,15 @@ def clipping(context: Context, wrapper: Wrapper) -> Iterator[Row]:
     if by_method:
         port = "fsdp.clip_grad_norm_: the norm of all gradients" if context.settings.runtime_library else "torch.nn.utils.clip_grad_norm_: a gradient stands for all its parts"
         yield Row("clipping", ast.unparse(by_method[0]), port)
-    elif any(context.calls(*CLIP)):
-        yield Row("clipping", "torch.nn.utils", "after xm.reduce_gradients, before the step" if context.mode is Mode.MP else "as it was: a gradient stands for all its parts")
+    elif any(context.calls(*gradients.CLIPS)):
+        yield Row("clipping", "torch.nn.utils", clipped_where(context) if context.mode is Mode.MP else "as it was: a gradient stands for all its parts")
+
+
+def clipped_where(context: Context) -> str:
+    """What XP201 makes of it: nothing, where no step of this file is seen to come behind the clip."""
+    if any(gradients.averaged_at(context.training, step, gradients.is_clip) for step in context.training.steps):
+        return "after xm.reduce_gradients, before the step"
+    return "where it was, no step is seen behind it in its file: call xm.reduce_gradients before it"
 
 
 def checkpoints(context: Context) -> Iterator[Row]:
