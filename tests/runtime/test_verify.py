@@ -15,6 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 ORIGINAL = Path(__file__).with_name("verified.py")
 DATA_PARALLEL = Path(__file__).with_name("verified_ddp.py")
 SHARDED = Path(__file__).with_name("verified_fsdp.py")
+TWO_OPTIMIZERS = Path(__file__).with_name("verified_gan.py")
 
 
 @pytest.fixture(scope="module")
@@ -86,6 +87,11 @@ def test_replicas_match_processes(data_parallel: Path):
     assert (found["verdict"], found["status"]) == ("MATCH", 0), found["reasons"]
     assert [row["step"] for row in found["steps"]] == [0, 0, 1, 1, 2, 2, 3, 3]
     assert found["steps"][0]["cpu"] != found["steps"][1]["cpu"]  # each rank has data of its own
+
+
+def test_replicas_stop_between_steps_that_one_launch_makes(tmp_path: Path):
+    found = verified(ported(TWO_OPTIMIZERS, tmp_path), "--replicas", "2", "--steps", "2", original=TWO_OPTIMIZERS)
+    assert (found["verdict"], found["status"]) == ("MATCH", 0), found["reasons"]
 
 
 def test_a_sharded_port_matches_one_process(tmp_path: Path):

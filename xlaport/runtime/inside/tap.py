@@ -81,6 +81,8 @@ class Tap:
 
     def loss(self, tensor: torch.Tensor) -> None:
         if self.is_done:
+            if any(record.waits for record in self.pending):
+                counters.compute()  # a step that the program launches with a later one: each replica does it in its turn
             return self.session.stop()
         # A new tensor: a loss that is a view would keep the graph of its base alive.
         scale = getattr(tensor, "_xlaport_scale", None)
