@@ -3,6 +3,7 @@
 import ast
 
 from xlaport.ruleset.api import Context, Danger, Kind, Mode, syntax
+from xlaport.ruleset.sharding import meshes
 from xlaport.ruleset.sharding.settings import DEVICE_MESH, FSDP1, FSDP2, PARALLELIZE
 
 DROPPED_METHODS = frozenset(
@@ -35,6 +36,7 @@ def check(context: Context):
     yield from methods(context)
     yield from assertions(context)
     yield from parts_of_meshes(context)
+    yield from meshes.members(context)
     for call in context.calls(*STATE_CALLS):
         yield context.finding(call, "state dicts hold whole tensors under SPMD", context.drop(call))
     for call in context.calls(*DROPPED_CALLS):
@@ -50,6 +52,9 @@ def check(context: Context):
     for call in context.calls(*LEFT):
         if context.refers(call.func, DEVICE_MESH) and is_for_wrappers(context, call):
             yield context.finding(call, "the mesh of the annotations takes its place", context.remove(call.parent))
+            continue
+        if context.refers(call.func, DEVICE_MESH):
+            yield context.finding(call, "a device mesh of torch has a rank for each chip, and a sharded program one for each host: its sizes must multiply to xr.process_count()")
             continue
         yield context.finding(call, "made for torch's sharded tensors: under SPMD a state dict holds whole values; save it with xm.save")
 
@@ -80,6 +85,7 @@ def is_for_wrappers(context: Context, call: ast.expr, depth: int = 0) -> bool:
     return all(
         any(isinstance(parent, ast.Call) and context.refers(parent.func, *takes) for parent in syntax.ancestors(use))
         or isinstance(use.parent, ast.Subscript) and is_for_wrappers(context, use.parent, depth + 1)
+        or meshes.is_of_member(context, use)
         for use in uses
     )
 
