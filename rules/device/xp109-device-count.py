@@ -24,7 +24,10 @@ def before_workers(context: Context, call: ast.Call):
     ops = context.replace(call, "1")
     holder = syntax.statement_of(call)
     if context.mode is Mode.MP and isinstance(holder, ast.Assign) and holder.value is call and len(holder.targets) == 1:
-        ops += asked_in_worker(context, workers.carried(holder, context.module))
+        counts = workers.carried(holder, context.module)
+    else:
+        counts = workers.handed_over(call, context.module) if context.mode is Mode.MP else []
+    ops += dict.fromkeys(op for count in counts for op in asked_in_worker(context, count))
     return context.finding(call, message, ops)
 
 
@@ -103,7 +106,7 @@ def is_rank(node: ast.AST, count: workers.Carried) -> bool:
 def not_followed(context: Context):
     """What the parent computes from a count of 1, and the workers would take for theirs."""
     for holder in workers.every_holder(context.module):
-        for use in workers.carried(holder, context.module).unsure:
+        for use in dict.fromkeys(use for count in workers.carried(holder, context.module) for use in count.unsure):
             yield context.finding(
                 use, "computed before the workers start from a count that is 1 there: compute it in the worker, from xr.local_device_count()",
                 danger=Danger.SILENT, is_idiom=False,

@@ -7,8 +7,9 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from xlaport.analysis.facts import ancestors, enclosing_function, following, is_docstring
+from xlaport.analysis.facts import FUNCTIONS, ancestors, enclosing_function, following, is_docstring, own_nodes
 from xlaport.analysis.folding import fold, only_looks, outermost_condition
+from xlaport.analysis.names import Names
 from xlaport.analysis.project import Module, Project
 from xlaport.analysis.values import NUMBER, PLACE, Kind, constant, default_of, last_name
 
@@ -19,6 +20,7 @@ ALWAYS_TRUE = frozenset({"torch.cuda.is_available", "torch.accelerator.is_availa
 COUNTS = frozenset({"torch.cuda.device_count", "torch.accelerator.device_count"})
 ACCELERATOR = "torch.accelerator.current_accelerator"
 KERNEL = re.compile(r"_cuda(_|$)|^cuda_(?!is_)|triton|cupy", re.IGNORECASE)
+STARTERS = frozenset({"torch.multiprocessing.spawn", "torch.multiprocessing.start_processes", "torch_xla.launch"})
 LIGHTNING = ("lightning", "pytorch_lightning")
 SPAWNERS = re.compile(r"\bspawn\(|\blaunch\(")
 STRING_TEST = re.compile(
@@ -189,14 +191,40 @@ def starts_processes(module: Module, project: Project) -> bool:
 
 
 def runs_before_workers(node: ast.AST, module: Module, project: Project) -> bool:
-    """Module-level code of a program that starts workers, or the function that starts them."""
+    """Module-level code of a program that starts workers, or a function that starts them, itself or by a helper."""
     if not starts_processes(module, project):
         return False
     function = enclosing_function(node)
-    started = module.values.calls_by_last_name
-    return function is None or any(
-        function in ancestors(call) for name in ("spawn", "launch") for call in started.get(name, ())
-    )
+    return function is None or function in starting_functions(module)
+
+
+def starting_functions(module: Module) -> set[ast.AST]:
+    """Functions of the file that start workers, and those that call one that does."""
+    called = module.values.calls_by_last_name
+    found: set[ast.AST] = set()
+    waiting = [call for name in ("spawn", "launch") for call in called.get(name, ())]
+    waiting += calls_of_starters(module)
+    while waiting:
+        around = [parent for parent in ancestors(waiting.pop()) if isinstance(parent, FUNCTIONS) and parent not in found]
+        found.update(around)
+        waiting += [call for function in around for call in called.get(function.name, ()) if isinstance(call.func, ast.Name)]
+    return found
+
+
+def calls_of_starters(module: Module) -> list[ast.Call]:
+    """Calls of functions that start workers in another file of the project."""
+    called = module.values.calls_by_last_name
+    return [
+        call for name in module.values.project.functions_with(SPAWNERS) & called.keys() for call in called[name]
+        if any(
+            values is not module.values and any(isinstance(node, ast.Call) and is_starter(node, values.names) for node in own_nodes(function))
+            for function, values in module.values.functions_called(call)
+        )
+    ]
+
+
+def is_starter(call: ast.Call, names: Names) -> bool:
+    return bool(STARTERS.intersection(names.qualified(call.func)))
 
 
 def must_stay_string(module: Module, project: Project) -> bool:

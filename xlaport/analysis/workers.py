@@ -8,23 +8,27 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-from xlaport.analysis.devices import COUNTS, truth
-from xlaport.analysis.facts import FUNCTIONS, FunctionNode, ancestors, enclosing_scope, own_nodes, statement_of
+from xlaport.analysis.devices import COUNTS, is_starter, truth
+from xlaport.analysis.facts import FUNCTIONS, FunctionNode, ancestors, argument, enclosing_scope, own_nodes, statement_of
+from xlaport.analysis.names import Names
 from xlaport.analysis.project import Module
-from xlaport.analysis.values import Kind, constant, guess_by_name, last_name
+from xlaport.analysis.values import Kind, argument_for, constant, default_of, guess_by_name, last_name
 
-STARTERS = frozenset({"torch.multiprocessing.spawn", "torch.multiprocessing.start_processes", "torch_xla.launch"})
 SAYING = frozenset({"print", "info", "warning", "warn", "debug", "log"})
 ALL_RANKS = re.compile(r"world|replicas")
 
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """`mp.spawn(worker, args=(...))` with the function it starts; `given` maps its parameters to what they are given."""
+    """`mp.spawn(worker, args=(...))` with the function it starts; `given` maps its parameters to what they are given.
+
+    Where a helper of the file holds the spawn, `call` is that of the helper, in whose parameters the rest is read.
+    """
 
     call: ast.Call
     worker: FunctionNode
     given: dict[str, ast.expr]
+    helper: FunctionNode | None = None
 
     def parameter_of(self, text: str) -> str | None:
         """What the worker calls a value: its own parameter, or an attribute of one."""
@@ -62,6 +66,8 @@ class Carried:
     """
 
     start: Start | None
+    places: list[ast.Call]
+    """All calls of the function that start workers."""
     counts: list[str] = field(default_factory=list)
     totals: list[str] = field(default_factory=list)
     repeated: list[ast.Assign] = field(default_factory=list)
@@ -78,11 +84,16 @@ def local_names(scope: ast.AST) -> set[str]:
 
 
 def joining(worker: FunctionNode, module: Module) -> ast.Call | None:
-    """Where a worker joins its process group: before it, a process that torchrun started may not touch the TPU."""
-    return next((
-        node for node in own_nodes(worker)
-        if isinstance(node, ast.Call) and "torch.distributed.init_process_group" in module.names.qualified(node.func)
+    """Where a worker joins its process group, itself or by a function: before it, a process that torchrun started may not touch the TPU."""
+    calls = [node for node in own_nodes(worker) if isinstance(node, ast.Call)]
+    return next((call for call in calls if joins(call, module.names)), None) or next((
+        call for call in calls for function, values in module.values.functions_called(call)
+        if function is not worker and any(isinstance(node, ast.Call) and joins(node, values.names) for node in own_nodes(function))
     ), None)
+
+
+def joins(call: ast.Call, names: Names) -> bool:
+    return "torch.distributed.init_process_group" in names.qualified(call.func)
 
 
 def body_statement(node: ast.AST, worker: FunctionNode) -> ast.stmt:
@@ -90,26 +101,62 @@ def body_statement(node: ast.AST, worker: FunctionNode) -> ast.stmt:
     return next(statement for statement in (node, *ancestors(node)) if statement in worker.body)
 
 
+def starts_in(scope: ast.AST, module: Module) -> dict[ast.Call, Start | None]:
+    """Where a function, or the module's own code, starts workers, itself or by a helper; None for a start that cannot be read."""
+    found = {}
+    for node in own_nodes(scope):
+        if not isinstance(node, ast.Call):
+            continue
+        if is_starter(node, module.names):
+            found[node] = start_of(node, module)
+            continue
+        for helper, values in module.values.functions_called(node):
+            inside = [inner for inner in own_nodes(helper) if isinstance(inner, ast.Call) and is_starter(inner, values.names)]
+            if inside:
+                found[node] = start_through(node, helper, inside, module) if values is module.values else None
+    return found
+
+
 def start_in(scope: ast.AST, module: Module) -> Start | None:
     """The one place of a function, or of the module's own code, that starts workers of this file."""
-    found = [
-        node for node in own_nodes(scope)
-        if isinstance(node, ast.Call) and STARTERS.intersection(module.names.qualified(node.func))
-    ]
-    return start_of(found[0], module) if len(found) == 1 else None
+    found = list(starts_in(scope, module).values())
+    return found[0] if len(found) == 1 else None
 
 
 def start_of(call: ast.Call, module: Module) -> Start | None:
-    keywords = {item.arg: item.value for item in call.keywords}
-    worker = call.args[0] if call.args else keywords.get("fn")
-    given = call.args[1] if len(call.args) > 1 else keywords.get("args", ast.Tuple([]))
+    return started(call, argument(call, "fn", 0), argument(call, "args", 1) or ast.Tuple([]), module)
+
+
+def start_through(call: ast.Call, helper: FunctionNode, inside: list[ast.Call], module: Module) -> Start | None:
+    """What a helper starts, in the words of its caller."""
+    handed = {
+        item.arg: argument_for(helper, item, call, isinstance(helper.parent, ast.ClassDef)) or default_of(helper, item)
+        for item in (*helper.args.args, *helper.args.kwonlyargs)
+    }
+
+    def outside(node: ast.expr | None) -> ast.expr | None:
+        """What the caller hands in; None for what only the helper knows."""
+        if isinstance(node, ast.Name) and node.id in handed:
+            return handed[node.id]
+        is_known = node is not None and not any(isinstance(part, ast.Name) and part.id in local_names(helper) for part in ast.walk(node))
+        return node if is_known else None
+
+    given = argument(inside[0], "args", 1) or ast.Tuple([])
+    if isinstance(given, (ast.Tuple, ast.List)):
+        given = ast.Tuple([outside(item) for item in given.elts])
+    elif (given := outside(given)) is None:
+        return None
+    return started(call, outside(argument(inside[0], "fn", 0)), given, module, helper) if len(inside) == 1 else None
+
+
+def started(call: ast.Call, worker: ast.expr | None, given: ast.expr, module: Module, helper: FunctionNode | None = None) -> Start | None:
     bindings = module.names.bindings(worker) if isinstance(worker, ast.Name) else []
     if len(bindings) != 1 or not isinstance(bindings[0].node, FUNCTIONS) or not isinstance(given, (ast.Tuple, ast.List)):
         return None
     parameters = [item.arg for item in bindings[0].node.args.args]
     if len(parameters) != len(given.elts) + 1:
         return None
-    return Start(call, bindings[0].node, dict(zip(parameters[1:], given.elts)))
+    return Start(call, bindings[0].node, {name: value for name, value in zip(parameters[1:], given.elts) if value is not None}, helper)
 
 
 def every_holder(module: Module) -> Iterator[ast.Assign]:
@@ -126,16 +173,40 @@ def is_count(node: ast.Assign, module: Module) -> bool:
 
 
 def starts_workers(scope: ast.AST, module: Module) -> bool:
-    return any(isinstance(node, ast.Call) and STARTERS.intersection(module.names.qualified(node.func)) for node in own_nodes(scope))
+    return bool(starts_in(scope, module))
 
 
-def carried(holder: ast.Assign, module: Module) -> Carried:
-    """Follow a count from the statement that asks for it to the workers."""
+def carried(holder: ast.Assign, module: Module) -> list[Carried]:
+    """Follow a count from the statement that asks for it to the workers, for each place that starts them."""
     scope = enclosing_scope(holder)
-    start = start_in(scope, module)
-    found = Carried(start)
-    follow(holder, found, scope, module, found.counts)
+    starts = starts_in(scope, module)
+    found = [Carried(start, list(starts)) for start in starts.values()]
+    for each in found:
+        follow(holder, each, scope, module, each.counts)
+        if each.start is not None and each.start.helper is not None:
+            each.unsure += used_by_helper(ast.unparse(holder.targets[0]), each.start)
+    return found or [Carried(None, [])]
+
+
+def handed_over(call: ast.Call, module: Module) -> list[Carried]:
+    """A count that is written where workers are started, among what they are given."""
+    found = []
+    for place, start in starts_in(enclosing_scope(call), module).items():
+        names = [name for name, value in start.given.items() if value is call] if start else []
+        found += [Carried(start, [place], counts=names)] if names else []
     return found
+
+
+def used_by_helper(text: str, start: Start) -> list[ast.expr]:
+    """What a helper makes of the count besides handing it on and starting as many workers."""
+    names = {
+        item.arg for item in start.helper.args.args
+        if (value := argument_for(start.helper, item, start.call, isinstance(start.helper.parent, ast.ClassDef))) is not None and ast.unparse(value) == text
+    }
+    return [
+        node for node in own_nodes(start.helper)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in names and isinstance(node.parent, ast.BinOp) and not is_said(node)
+    ]
 
 
 def follow(holder: ast.Assign, found: Carried, scope: ast.AST, module: Module, names: list[str]) -> None:
@@ -153,9 +224,8 @@ def follow(holder: ast.Assign, found: Carried, scope: ast.AST, module: Module, n
 
 def is_given_alike(text: str, start: Start, module: Module) -> bool:
     """Do plain calls of the worker give it the same value there?"""
-    written = [ast.unparse(value) for value in start.given.values()]
-    expected = next(value for value in written if text == value or text.startswith(value + "."))
-    position = written.index(expected) + 1
+    parameter, expected = next((name, written) for name, value in start.given.items() if text == (written := ast.unparse(value)) or text.startswith(written + "."))
+    position = [item.arg for item in start.worker.args.args].index(parameter)
     calls = [
         call for call in module.facts.of(ast.Call)
         if isinstance(call.func, ast.Name) and call.func.id == start.worker.name and not call.keywords
@@ -169,7 +239,7 @@ def sort_use(use: ast.expr, found: Carried, scope: ast.AST, module: Module) -> N
         if not is_said(use):
             found.unsure.append(use)
         return
-    if any(parent is start.call or is_call_of(parent, start.worker) for parent in ancestors(use)) or is_said(use):
+    if any(parent in found.places or is_call_of(parent, start.worker) for parent in ancestors(use)) or is_said(use):
         return
     if isinstance(use.parent, ast.Compare) and isinstance(statement, (ast.If, ast.Assert)):
         branch = gated(statement, use.parent, start) if isinstance(statement, ast.If) else None
