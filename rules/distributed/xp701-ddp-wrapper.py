@@ -3,10 +3,9 @@
 import ast
 
 from xlaport.ruleset.api import Context, Mode, syntax
-from xlaport.ruleset.sharding import placing
+from xlaport.ruleset.sharding import placing, replicas
 from xlaport.ruleset.sharding.settings import DDP, Wrapper, read
 
-MOVES = frozenset({"to", "cuda", "train", "eval", "float"})
 CUDA_ARGUMENTS = ("device_ids", "output_device", "delay_allreduce")
 
 
@@ -38,28 +37,18 @@ def unwrapped(context: Context, call: ast.Call):
     """The module itself, with its parameters broadcast once, as the wrapper's constructor did."""
     module = call.args[0]
     statement = syntax.statement_of(call)
-    target = target_of(statement, call)
+    target = replicas.target_of(statement, call)
     is_replicated = context.mode is Mode.MP
     if target is not None and statement.value is call and ast.unparse(target) == ast.unparse(module):
         if is_replicated:
-            return context.replace_statement(statement, "xm.broadcast_master_param({module})", module=module)
+            return context.replace_statement(statement, replicas.START, module=module)
         return context.remove(statement)
     ops = context.replace(call, "{module}", module=module)
     if is_replicated and target is not None:
-        ops += context.insert(statement, "after", "xm.broadcast_master_param({target})", target=target)
+        ops += context.insert(statement, "after", replicas.START, module=target)
     elif is_replicated and isinstance(module, (ast.Name, ast.Attribute)) and syntax.runs_once(call):
-        ops += context.insert(statement, "before", "xm.broadcast_master_param({module})", module=module)
+        ops += context.insert(statement, "before", replicas.START, module=module)
     return ops
-
-
-def target_of(statement: ast.stmt, call: ast.Call) -> ast.expr | None:
-    """What the wrapped module is assigned to, by itself or moved on: `model = DDP(model).to(device)`."""
-    node: ast.AST = call
-    while isinstance(node.parent, ast.Attribute) and node.parent.attr in MOVES and isinstance(node.parent.parent, ast.Call):
-        node = node.parent.parent
-    if isinstance(statement, ast.Assign) and statement.value is node and len(statement.targets) == 1:
-        return statement.targets[0]
-    return None
 
 
 def kept(context: Context, call: ast.Call):

@@ -3,15 +3,18 @@
 import ast
 
 from xlaport.ruleset.api import Context, Danger, Mode, Severity, syntax
-from xlaport.ruleset.sharding import placing, storage
+from xlaport.ruleset.sharding import placing, replicas, storage
 from xlaport.ruleset.sharding.settings import (
     FSDP1, FSDP2, HYBRID, PARALLELIZE, PRECISIONS, Wrapper, arguments_of, parameter_type, read, strategy_of, whole_models,
 )
 
+REPLICATED = "every chip holds the whole model and its optimizer's state, and xm.optimizer_step averages: where that does not fit, --distributed spmd"
 CLASS_METHODS = ("state_dict_type", "set_state_dict_type", "optim_state_dict", "full_optim_state_dict", "optim_state_dict_to_load", "shard_full_optim_state_dict")
 
 
 def check(context: Context):
+    if context.mode is Mode.MP:
+        yield from replicated(context)
     if context.mode is not Mode.SPMD:
         return
     calls = [call for call in context.calls(FSDP1, FSDP2) if not syntax.is_dead(call)]
@@ -38,9 +41,26 @@ def check(context: Context):
                 yield context.finding(call, "layers are cut by the rules of fsdp.wrap", removed_with_loop(context, call.parent))
 
 
+def replicated(context: Context):
+    """`--distributed mp`: the wrapper comes off as DDP's does, and every chip holds the whole model."""
+    calls = [call for call in context.calls(FSDP1, FSDP2) if not syntax.is_dead(call)]
+    roots = whole_models(calls)
+    for call in calls:
+        wrapper = read(context, call, has_inner=len(calls) > 1)
+        if wrapper is None:
+            yield context.finding(call, "what is wrapped is not written out here: take the wrapper off by hand, or shard with --distributed spmd")
+        elif call not in roots:
+            yield context.finding(call, "the whole model is taken instead", inner_ops(context, wrapper))
+        else:
+            yield context.finding(call, REPLICATED, replicas.sharded_taken_off(context, wrapper))
+    for call in storage.in_other_scopes(context.module, context.project):
+        yield context.finding(call, REPLICATED, placing.with_storage(context, call, replicas.started(context.text(call.func.value))))
+    yield from precisions(context)
+
+
 def given_storage(context: Context, call: ast.Call):
     if not context.settings.runtime_library:
-        yield context.finding(call, "the model is divided when it has storage and values", placing.divided_with_storage(context, call))
+        yield context.finding(call, "the model is divided when it has storage and values", placing.mesh_made(context, "fsdp") + placing.with_storage(context, call, placing.SHARD.replace("{model}", context.text(call.func.value))))
     elif isinstance(call.parent, ast.Expr):
         yield context.finding(call, "the model is given storage where it is wrapped", context.remove(call.parent))
     else:

@@ -2,6 +2,7 @@
 
 import ast
 
+from xlaport.analysis.parallel import FSDP
 from xlaport.ruleset.api import Context, Danger, Kind, Mode, syntax
 from xlaport.ruleset.sharding import meshes
 from xlaport.ruleset.sharding.settings import DEVICE_MESH, FSDP1, FSDP2, PARALLELIZE
@@ -31,14 +32,15 @@ SHARD_WORDS = ("FSDPModule", "DTensor", ".placements", "FullyShardedDataParallel
 
 
 def check(context: Context):
-    if context.mode is not Mode.SPMD:
+    is_replicated = context.mode is Mode.MP and context.project.program_mentions(context.module.source.path, FSDP)
+    if context.mode is not Mode.SPMD and not is_replicated:
         return
     yield from methods(context)
     yield from assertions(context)
     yield from parts_of_meshes(context)
     yield from meshes.members(context)
     for call in context.calls(*STATE_CALLS):
-        yield context.finding(call, "state dicts hold whole tensors under SPMD", context.drop(call))
+        yield context.finding(call, "state dicts hold whole tensors", context.drop(call))
     for call in context.calls(*DROPPED_CALLS):
         if not syntax.is_dead(call):
             yield context.finding(call, "wraps parts of a model for torch FSDP", context.drop(call))
@@ -48,15 +50,21 @@ def check(context: Context):
     yield from guards(context)
     for call in context.calls(*WHOLE_STATES):
         if not syntax.is_dead(call):
-            yield context.finding(call, "state dicts hold whole tensors under SPMD", whole_state(context, call))
+            yield context.finding(call, "state dicts hold whole tensors", whole_state(context, call))
     for call in context.calls(*LEFT):
         if context.refers(call.func, DEVICE_MESH) and is_for_wrappers(context, call):
             yield context.finding(call, "the mesh of the annotations takes its place", context.remove(call.parent))
             continue
         if context.refers(call.func, DEVICE_MESH):
-            yield context.finding(call, "a device mesh of torch has a rank for each chip, and a sharded program one for each host: its sizes must multiply to xr.process_count()")
+            yield context.finding(call, mesh_left(context))
             continue
-        yield context.finding(call, "made for torch's sharded tensors: under SPMD a state dict holds whole values; save it with xm.save")
+        yield context.finding(call, "made for torch's sharded tensors: a state dict holds whole values; save it with xm.save")
+
+
+def mesh_left(context: Context) -> str:
+    if context.mode is Mode.MP:
+        return "no group of torch is behind a device mesh on XLA: every chip holds the whole model"
+    return "a device mesh of torch has a rank for each chip, and a sharded program one for each host: its sizes must multiply to xr.process_count()"
 
 
 def whole_state(context: Context, call: ast.Call):
@@ -109,7 +117,7 @@ def methods(context: Context):
         if func.attr in DROPPED_METHODS and isinstance(call.parent, ast.Expr):
             yield context.finding(call, "gathering and prefetching are the compiler's work", context.remove(call.parent))
         elif func.attr == "full_tensor":
-            yield context.finding(call, "under SPMD a parameter is its whole value", whole(context, call))
+            yield context.finding(call, "a parameter is its whole value", whole(context, call))
         elif func.attr == "clip_grad_norm_" and (call.args or call.keywords) and Kind.MODULE in context.values.guess(func.value):
             yield context.finding(call, "a plain module has no clip_grad_norm_", clipped(context, call))
 
@@ -129,7 +137,7 @@ def guards(context: Context):
         test = branch.test
         is_asked = isinstance(test, ast.Call) and isinstance(test.func, ast.Name) and test.func.id == "isinstance" and len(test.args) == 2
         if is_asked and context.refers(test.args[1], SHARDED_TENSOR) and not branch.orelse and not all(map(is_unwrapping, branch.body)) and not syntax.is_dead(branch):
-            yield context.finding(branch, "no tensor is a DTensor under SPMD: what this guards is not done", danger=Danger.SILENT)
+            yield context.finding(branch, "no tensor is a DTensor: what this guards is not done", danger=Danger.SILENT)
 
 
 def is_unwrapping(statement: ast.stmt) -> bool:

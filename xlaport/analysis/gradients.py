@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from xlaport.analysis.facts import FUNCTIONS, block_of, enclosing_function, is_called, is_dead, statement_of
 from xlaport.analysis.project import Module
 from xlaport.analysis.training import Step, Training, training_of
-from xlaport.analysis.values import Values, argument_for, last_name
+from xlaport.analysis.values import Kind, Values, argument_for, last_name
 
 CLIPS = frozenset({
     "torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_", "torch.nn.utils.clip_grads_with_norm_",
@@ -71,7 +71,12 @@ def after(branch: list[ast.stmt]) -> list[Place]:
 
 
 def is_clip(node: ast.AST, values: Values) -> bool:
-    return isinstance(node, ast.Call) and not CLIPS.isdisjoint(values.names.qualified(node.func))
+    """A function of torch, or the method of a model in torch FSDP."""
+    if not isinstance(node, ast.Call):
+        return False
+    names, func = values.names.qualified(node.func), node.func
+    is_method = isinstance(func, ast.Attribute) and func.attr == "clip_grad_norm_" and not names and Kind.MODULE in values.guess(func.value)
+    return is_method or not CLIPS.isdisjoint(names)
 
 
 def is_use(node: ast.AST, values: Values) -> bool:

@@ -1,4 +1,4 @@
-"""Ranks and sizes that a program asks a device mesh of torch for: in a sharded program data is divided between hosts."""
+"""Ranks and sizes that a program asks a device mesh of torch for: in a sharded program data is divided between hosts, with replicas between chips."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from xlaport.analysis.values import constant, last_name
-from xlaport.ruleset.api import Context, Finding, syntax
+from xlaport.ruleset.api import Context, Finding, Mode, syntax
 from xlaport.ruleset.sharding.settings import DEVICE_MESH, MODEL_AXES, value_of
 
 RANKS = frozenset({"get_local_rank", "get_rank"})
@@ -17,14 +17,18 @@ MESH_NAME = re.compile(r"(?:^|_)mesh$")
 MADE = re.compile(r"\binit_device_mesh\b")
 
 
+OF_HOSTS = ("xr.process_index()", "xr.process_count()")
+OF_CHIPS = ("xr.global_ordinal()", "xr.world_size()")
+
+
 def members(context: Context) -> Iterator[Finding]:
-    """`mesh["dp"].get_local_rank()`, `mesh.size(0)`: of hosts; along a dimension that layers are cut over, and along all but the first, there is one."""
+    """`mesh["dp"].get_local_rank()`, `mesh.size(0)`: of processes; along a dimension that layers are cut over, and along all but the first, there is one."""
+    rank, size = OF_CHIPS if context.mode is Mode.MP else OF_HOSTS
+    said = "a process has one chip" if context.mode is Mode.MP else "one process drives all chips of a host"
     for call in asked(context):
-        axis = axis_of(context, call)
-        if last_name(call.func) in RANKS:
-            yield context.finding(call, "one process drives all chips of a host", context.replace(call, "xr.process_index()" if axis else "0"))
-        else:
-            yield context.finding(call, "one process drives all chips of a host", context.replace(call, "xr.process_count()" if axis else "1"))
+        divides = divides_data(context, call)
+        value = (rank if divides else "0") if last_name(call.func) in RANKS else size if divides else "1"
+        yield context.finding(call, said, context.replace(call, value))
 
 
 def asked(context: Context) -> Iterator[ast.Call]:
@@ -52,7 +56,7 @@ def is_mesh(context: Context, node: ast.expr) -> bool:
     return MESH_NAME.search(last_name(node)) is not None and context.project.program_mentions(context.module.source.path, MADE)
 
 
-def axis_of(context: Context, call: ast.Call) -> bool:
+def divides_data(context: Context, call: ast.Call) -> bool:
     """Do the rows of a batch go over the dimension that is asked for?"""
     asked_for = syntax.argument(call, "mesh_dim", 0)
     node = call.func.value

@@ -29,30 +29,30 @@ def divided(context: Context, wrapper: Wrapper, statement: ast.stmt, moves: bool
         return ops
     target = target_of(wrapper, statement)
     name = context.text(target if target is not None else wrapper.module)
-    return ops + marks(context, name, statement, moves)
+    return ops + before_optimizer(context, name, statement, SHARD.replace("{model}", name), moves)
 
 
 def mesh_made(context: Context, axis: str):
     return context.prelude(PRELUDE + MESH.replace("{axis}", axis)) + context.ensure("xr", "xs", "np")
 
 
-def marks(context: Context, name: str, statement: ast.stmt, moves: bool):
-    """Before the optimizer; where there is none behind the statement, and behind what gives a model on meta tensors its values."""
+def before_optimizer(context: Context, name: str, statement: ast.stmt, code: str, moves: bool):
+    """Where there is no optimizer behind the statement, behind what gives a model on meta tensors its values."""
     optimizer = optimizer_statement(context, name, statement)
     anchor, where = (optimizer, "before") if optimizer is not None else (storage.with_values(statement, name), "after")
     move = f"{name}.to({{device}})\n" if moves else ""
-    return context.insert(anchor, where, move + SHARD.replace("{model}", name))
+    return context.insert(anchor, where, move + code)
 
 
-def divided_with_storage(context: Context, call: ast.Call):
-    """`model.to_empty(...)` of a model that another function has wrapped: it is divided here, once it has values."""
+def with_storage(context: Context, call: ast.Call, code: str):
+    """Behind `model.to_empty(...)` of a model that another function has wrapped, once it has values."""
     name, statement = context.text(call.func.value), syntax.statement_of(call)
     outer = statement
     while isinstance(outer.parent, (ast.If, ast.With)) and optimizer_statement(context, name, outer) is None:
         outer = outer.parent
     if optimizer_statement(context, name, outer) is None:
         outer = statement
-    return mesh_made(context, "fsdp") + marks(context, name, outer, moves=outer is not statement)
+    return before_optimizer(context, name, outer, code, moves=outer is not statement)
 
 
 def divided_before(context: Context, wrapper: Wrapper, statement: ast.stmt):

@@ -48,7 +48,8 @@ def rows(context: Context, wrapper: Wrapper) -> Iterator[Row]:
     arguments = arguments_of(context, wrapper.call)
     given = {name: " ".join(ast.unparse(value).split()) for name, value in arguments.items()}
     if context.mode is Mode.MP:
-        yield Row("wrapper", name, "one process a chip; xm.optimizer_step averages the gradients")
+        whole = "; every chip holds the whole model" if wrapper.is_sharded else ""
+        yield Row("wrapper", name, f"one process a chip; xm.optimizer_step averages the gradients{whole}")
         yield Row("batch", "of each process", "of each process; the job's is that times the chips")
     else:
         by_library = context.settings.runtime_library

@@ -45,6 +45,7 @@ def is_wrapped_here(call: ast.Call) -> bool:
     scope = syntax.enclosing_scope(call)
     return any(
         isinstance(node, ast.Call) and syntax.enclosing_scope(node) is scope and (last_name(node.func) == "fully_shard" or ast.unparse(node.func) == "fsdp.wrap")
+        or isinstance(node, ast.Call) and ast.unparse(node) == f"xm.broadcast_master_param({ast.unparse(call.func.value)})"
         or isinstance(node, ast.For) and ast.unparse(node.iter) == f"{ast.unparse(call.func.value)}.parameters()" and "mark_sharding" in ast.unparse(node)
         for node in ast.walk(scope)
     )
