@@ -36,7 +36,7 @@ def check(context: Context):
         before = [call for call in sent if guard not in done and is_pending(context, call, guard, done)]
         if not before:
             continue
-        taken = {text for call in before for text in written(call)}
+        taken = {text for call in before for text in written(context.values, call)}
         if isinstance(read, ast.Call) or (read := first_read(context.values, read, taken)):
             done.append(guard)
             yield context.finding(read, f"read in one process only, while the collective of line {before[-1].lineno} is pending in all", one_rank.nothing_pending(context, guard))
@@ -177,7 +177,7 @@ def is_within(node: ast.AST, block: list[ast.stmt]) -> bool:
 
 def settlers(values: Values, call: ast.Call, nodes: Iterable[ast.AST], passed: list[list[ast.stmt]]) -> list[ast.Call]:
     """What all processes run behind a collective and which starts it: a sync, or a read of what it wrote; in blocks that all pass."""
-    texts = written(call)
+    texts = written(values, call)
     return [
         node for node in nodes
         if isinstance(node, ast.Call) and node.lineno > call.lineno and starts(values, node, texts)
@@ -199,9 +199,11 @@ def starts(values: Values, node: ast.Call, texts: set[str]) -> bool:
     return isinstance(node.func, ast.Attribute) and node.func.attr in READS and ast.unparse(node.func.value) in texts
 
 
-def written(call: ast.Call) -> set[str]:
-    """As it is written, what a collective is given, and what its result is called."""
+def written(values: Values, call: ast.Call) -> set[str]:
+    """As it is written, what a collective is given, and what its result is called; of a function that makes one, the tensors."""
     given = [item for argument in call.args[:2] for item in getattr(argument, "elts", [argument])]
+    if not SENT.intersection(values.names.qualified(call.func)):
+        given = [item for item in given if Kind.TENSOR in values.kind(item)]
     statement = syntax.statement_of(call)
     targets = [part for target in getattr(statement, "targets", ()) for part in getattr(target, "elts", [target])]
     return {ast.unparse(node) for node in (*given, *targets) if isinstance(node, (ast.Name, ast.Attribute))}
