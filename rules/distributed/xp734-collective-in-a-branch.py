@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from xlaport.analysis import collectives
 from xlaport.analysis.facts import FUNCTIONS, ancestors, enclosing_function
 from xlaport.analysis.values import guess_by_name, last_name, reaching
+from xlaport.ruleset import one_rank
 from xlaport.ruleset.api import Context, Kind, Mode, syntax
 
+BARRIERS = (*collectives.BARRIERS, collectives.XM + "rendezvous")
 READS = frozenset({"item", "tolist"})
 
 
@@ -20,9 +22,17 @@ def check(context: Context):
     through = calls_of_holders(context, direct, reduced)
     for call in sorted([*direct, *through], key=lambda call: (call.lineno, call.col_offset)):
         why = next((why for test in conditions(call) if (why := differs(context, test, reduced))), "")
-        if why:
+        if why and not is_paired(context, call, direct):
             what = f", with the collective in {through[call]}" if call in through else ""
             yield context.finding(call, f"not every process comes here{what}, as {why}: the others wait for ever")
+
+
+def is_paired(context: Context, call: ast.Call, direct: list[ast.Call]) -> bool:
+    """Two barriers, one below `rank != 0` and one below `rank == 0`: the others wait while the first works, and all reach one."""
+    if not context.refers(call.func, *BARRIERS):
+        return False
+    others = [other for other in direct if other is not call and context.refers(other.func, *context.names.qualified(call.func))]
+    return any(one_rank.are_opposite(context.values, call, other) for other in others)
 
 
 def calls_of_holders(context: Context, direct: list[ast.Call], reduced: list[ast.Call]) -> dict[ast.Call, str]:

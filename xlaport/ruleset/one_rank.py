@@ -74,6 +74,19 @@ def lets_others_in(values: Values, node: ast.AST) -> bool:
     return False
 
 
+def are_opposite(values: Values, first: ast.AST, second: ast.AST) -> bool:
+    """Do conditions on the rank, one behind the other, let each process come to exactly one of two nodes?"""
+    guards = [outermost_guard(values, node) for node in (first, second)]
+    if None in guards or guards[0].parent is not guards[1].parent or syntax.block_of(guards[0]) is not syntax.block_of(guards[1]):
+        return False
+    wanted = [any(node in syntax.ancestors(place) for node in guard.body) for guard, place in zip(guards, (first, second))]
+    for rank in range(4):
+        answers = [answer(values, guard.test, rank) for guard in guards]
+        if None in answers or (answers[0] is wanted[0]) is (answers[1] is wanted[1]):
+            return False
+    return True
+
+
 def holds_elsewhere(values: Values, test: ast.expr, wanted: bool) -> bool:
     written = {part.value for part in ast.walk(test) if isinstance(part, ast.Constant) and type(part.value) is int}
     ranks = {1} | {number + step for number in written for step in (-1, 0, 1)}
