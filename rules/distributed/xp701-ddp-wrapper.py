@@ -39,15 +39,16 @@ def unwrapped(context: Context, call: ast.Call):
     statement = syntax.statement_of(call)
     target = replicas.target_of(statement, call)
     is_replicated = context.mode is Mode.MP
+    start = replicas.start(context, statement)
     if target is not None and statement.value is call and ast.unparse(target) == ast.unparse(module):
         if is_replicated:
-            return context.replace_statement(statement, replicas.START, module=module)
+            return context.replace_statement(statement, start, module=module)
         return context.remove(statement)
     ops = context.replace(call, "{module}", module=module)
     if is_replicated and target is not None:
-        ops += context.insert(statement, "after", replicas.START, module=target)
+        ops += context.insert(statement, "after", start, module=target)
     elif is_replicated and isinstance(module, (ast.Name, ast.Attribute)) and syntax.runs_once(call):
-        ops += context.insert(statement, "before", replicas.START, module=module)
+        ops += context.insert(statement, "before", start, module=module)
     return ops
 
 

@@ -54,7 +54,7 @@ def replicated(context: Context):
         else:
             yield context.finding(call, REPLICATED, replicas.sharded_taken_off(context, wrapper))
     for call in storage.in_other_scopes(context.module, context.project):
-        yield context.finding(call, REPLICATED, placing.with_storage(context, call, replicas.started(context.text(call.func.value))))
+        yield context.finding(call, REPLICATED, placing.with_storage(context, call, replicas.started(context, syntax.statement_of(call), context.text(call.func.value))))
     yield from precisions(context)
 
 

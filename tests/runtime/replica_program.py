@@ -77,6 +77,8 @@ def exchange(rank: int) -> dict:
     torch.manual_seed(rank)
     found = [None] * dist.get_world_size()
     dist.all_gather_object(found, [rank, total.item()], group=side)
+    dist.all_reduce(total)
+    torch_xla.sync(wait=True)  # for what the other has not launched yet
     xm.rendezvous("barrier")
     return {"found": found, "random": torch.rand(()).item(), "sum": xm.mesh_reduce("sum", rank, sum)}
 

@@ -14,7 +14,7 @@ FSDP = re.compile(r"\bFullyShardedDataParallel\b|\bfully_shard\b")
 DATA_PARALLEL = re.compile(r"\b(?:nn|torch)\.DataParallel\(|\bimport DataParallel\b")
 INIT_GROUP = re.compile(r"^[^#\"'\n]*\binit_process_group\(", re.MULTILINE)
 AVERAGES = re.compile(
-    r"^(?![ \t]*(?:from|import)\b)[^#\"'\n]*\b\w*(?:DataParallel|DDP|[dD]dp_?[mM]odel|auto_model|DistributedOptimizer|replicate)\b[ \t]*(?:[(),\]:]|$)"
+    r"^(?![ \t]*(?:from|import)\b)[^#\"'\n]*\b\w*(?:DataParallel|DDP|[dD]dp_?[mM]odel|auto_model|DistributedOptimizer|replicate|prepare_model|build_ddp)\b[ \t]*(?:[(),\]:]|$)"
     r"|\bDistributedDataParallel as (?!\w*(?:DDP|DataParallel)\b)"
     r"|^(?:from|import) (?:horovod|deepspeed|colossalai|fairscale|ignite|bagua)\b"
     r"|\b(?:reduce_gradients|broadcast_master_param|optimizer_step)\(",
@@ -31,6 +31,8 @@ UNPINNED = re.compile(
     re.MULTILINE,
 )
 """Collectives of torch.distributed on tensors, which its xla backend does not pin to a layout."""
+
+COLLECTIVE_CALL = re.compile(rf"\.(?:{COLLECTIVES})\(|\bdist\w*\.(?:broadcast|reduce|scatter|gather)\(")
 
 PORTED_SPMD = re.compile(r"\buse_spmd\(\)|\bSpmdFullyShardedDataParallel\b|\bmark_sharding\b")
 

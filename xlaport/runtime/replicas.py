@@ -201,11 +201,15 @@ def launches(turns: Turns) -> Iterator[None]:
     launch, gather = torch_xla._XLAC._xla_step_marker, xm._all_gather_using_all_reduce
 
     def launch_and_pass_on(*args: Any, **kwargs: Any) -> None:
-        launch(*args, **kwargs)
-        if threading.current_thread() is not threading.main_thread():
-            own = torch_xla._XLAC._xla_get_default_device_ordinal()
-            turns.pass_on(own)
-            turns.wait(own)
+        if threading.current_thread() is threading.main_thread():
+            return launch(*args, **kwargs)
+        waits = kwargs.pop("wait", False)
+        launch(*args, wait=False, **kwargs)
+        own = torch_xla._XLAC._xla_get_default_device_ordinal()
+        turns.pass_on(own)
+        turns.wait(own)
+        if waits:
+            xm.wait_device_ops()  # when the others have launched what it waits for
 
     torch_xla._XLAC._xla_step_marker = launch_and_pass_on
     xm._all_gather_using_all_reduce = gather_with_rank_as_data
