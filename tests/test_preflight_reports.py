@@ -12,7 +12,7 @@ from xlaport.preflight import estimate, quick, suggest, topology
 from xlaport.preflight.compilation import Compiled
 from xlaport.preflight.answer import judged
 from xlaport.preflight.hlo import Collective, Optimized
-from xlaport.preflight.memory import Buffer, Memory
+from xlaport.preflight.memory import Buffer
 from xlaport.preflight.result import Attempt, Document, Prices, Result, Verdict, exit_status
 from xlaport.preflight.step import Argument, Site, Variant
 from xlaport.preflight.topology import GIB
@@ -216,6 +216,7 @@ def test_more_chips():
     assert suggest.more_chips(topology.parse("v5e:16x16")) is None
 
 
-def test_a_bound_is_never_above_what_is_held():
-    held = Memory(limit=10, total=5, arguments=3, outputs=0, aliased=3, temporaries=2)
-    assert estimate.of_step(topology.generation("v5e"), PROGRAM, held, 1.0, 1.0).lower_bound == pytest.approx(6 / 819e9)
+def test_a_bound_counts_what_the_step_overwrites_alone():
+    made = [Argument("parameter", "w", (3,), "float32", 12, None, True), Argument("parameter", "frozen", (8,), "float32", 32, None, False), Argument("state", "cache", (9,), "float32", 36, None, True)]
+    assert replace(step(), arguments=tuple(made)).updated_bytes == 12
+    assert estimate.of_step(topology.generation("v5e"), PROGRAM, 12, 1.0, 1.0).lower_bound == pytest.approx(24 / 819e9)

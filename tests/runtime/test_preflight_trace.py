@@ -62,6 +62,13 @@ def test_donated_arguments_are_those_that_a_real_sync_gives_away(tmp_path):
     assert len(found.donors) == len(re.findall(r"\(\d+, \{\}\)", donated)) == 12
 
 
+def test_what_a_step_leaves_alone_is_no_output():
+    found = step("frozen")
+    assert found.outputs == 3  # the loss, a weight and a bias
+    assert {argument.name for argument in found.arguments if argument.donated} == {"2.weight", "2.bias"}
+    assert {argument.name for argument in found.arguments if argument.kind == "parameter"} == {"0.weight", "0.bias", "2.weight", "2.bias"}
+
+
 def test_gradients_that_are_alive_at_the_sync_are_outputs():
     assert step("mlp", keep_gradients=True).outputs == step("mlp").outputs + 4
 

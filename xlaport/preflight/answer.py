@@ -39,7 +39,7 @@ def judged(step: Traced, compiled: Compiled, topology: Topology, variant: Varian
     flops = compiled.stablehlo_flops / (topology.devices if step.spmd else 1)
     time = None
     if held:
-        time = estimate.of_step(topology.generation, program or NOTHING, held, compiled.xla_flops, flops, assumed)
+        time = estimate.of_step(topology.generation, program or NOTHING, step.updated_bytes, compiled.xla_flops, flops, assumed)
     return Result(
         topology=topology,
         verdict=verdict(step, compiled, held),

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xlaport.preflight.hlo import Collective, Optimized
-from xlaport.preflight.memory import Memory
 from xlaport.preflight.topology import Generation
 
 
@@ -45,14 +44,17 @@ class Time:
         return self.lower_bound_of(self.flops) / self.estimate if self.estimate else None
 
 
-def of_step(generation: Generation, program: Optimized, memory: Memory, xla_flops: float, stablehlo_flops: float, extra: tuple[Collective, ...] = ()) -> Time:
-    """`stablehlo_flops` are those of one device; `extra` collectives are not in the program (data parallelism of a one-device script)."""
+def of_step(generation: Generation, program: Optimized, updated: int, xla_flops: float, stablehlo_flops: float, extra: tuple[Collective, ...] = ()) -> Time:
+    """`updated`: bytes of weights and optimizer state that the step overwrites; what else is an argument may be read in part, or not at all.
+
+    `stablehlo_flops` are those of one device; `extra` collectives are not in the program (data parallelism of a one-device script).
+    """
     # XLA counts the body of a loop once when it does not know the trip count; StableHLO's figure is too high for the
     # backward pass of strided convolutions (ResNet-50: 1.81 against 1.57 TFLOP by hand).
     from_xla = xla_flops > 0 and not program.loops
     flops = xla_flops if from_xla else max(stablehlo_flops, xla_flops)
     arithmetic = flops / generation.peak_flops
-    traffic = (memory.arguments + memory.outputs + memory.aliased) / generation.hbm_bandwidth  # each once: read, written
+    traffic = 2 * updated / generation.hbm_bandwidth  # read once, written once
     exchanged = sum(seconds(collective, generation) for collective in (*program.collectives, *extra))
     return Time(
         flops=flops,

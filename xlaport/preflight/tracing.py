@@ -97,6 +97,11 @@ class Traced:
             return {}
         return {number: argument.sharding or "{replicated}" for number, argument in enumerate(self.arguments)}
 
+    @property
+    def updated_bytes(self) -> int:
+        """Of weights and optimizer state that the step overwrites."""
+        return sum(argument.bytes for argument in self.arguments if argument.donated and argument.kind in ("parameter", "optimizer"))
+
     def bytes_by_kind(self) -> dict[str, int]:
         found: Counter[str] = Counter()
         for argument in self.arguments:

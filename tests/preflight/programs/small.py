@@ -15,6 +15,17 @@ def mlp(width=2048, keep_gradients=False, dtype=torch.float32):
     }
 
 
+def frozen():
+    """A first layer that is not trained, and a table."""
+    def model():
+        made = nn.Sequential(nn.Linear(512, 2048), nn.GELU(), nn.Linear(2048, 10))
+        made[0].requires_grad_(False)
+        made.register_buffer("table", torch.zeros(1000))
+        return made
+
+    return mlp() | {"model": model, "optimizer": lambda parameters: torch.optim.SGD([p for p in parameters if p.requires_grad])}
+
+
 class Block(nn.Module):
     def __init__(self, width, heads):
         super().__init__()

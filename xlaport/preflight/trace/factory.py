@@ -133,12 +133,11 @@ class Traced:
         ]
 
     def outputs(self, loss: Any) -> list[torch.Tensor]:
-        """What a sync at the end of the step would return."""
+        """What a sync at the end of the step would return: what it computed, not what it left alone."""
         parameters = list(self.model.parameters())
         results = [value for value in tree_leaves(loss) if isinstance(value, torch.Tensor)]
         gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-        live = [*results, *parameters, *self.model.buffers(), *(value for *_, value in self.states()), *gradients]
-        return lazy.pending(live) if self.optimizer is None else live
+        return lazy.pending([*results, *parameters, *self.model.buffers(), *(value for *_, value in self.states()), *gradients])
 
     def names(self, outputs: list[torch.Tensor]) -> dict[int, Named]:
         """What each argument is, by its number. A state is sharded as its parameter."""

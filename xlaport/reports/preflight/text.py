@@ -120,7 +120,7 @@ def times(result: Result) -> str:
 
 
 def bound(result: Result) -> str:
-    return "FLOPs at peak" if result.time.bound_by == "FLOPs" else "arguments through HBM once"
+    return "FLOPs at peak" if result.time.bound_by == "FLOPs" else "weights and state through HBM once"
 
 
 def milliseconds(seconds: float) -> str:
