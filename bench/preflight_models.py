@@ -75,6 +75,7 @@ ROWS = {
     "llama-1b-class": Row("Llama 1.1B, FSDPv2", LLAMA_STEP, "v5e:4x4", ("size=1b", "sharding=class"), **LLAMA["1b"]),
     "llama-1b-marks": Row("Llama 1.1B, mark_sharding", LLAMA_STEP, "v5e:4x4", ("size=1b", "sharding=marks"), **LLAMA["1b"]),
     "llama-7b-64": Row("Llama 6.7B, wrap", LLAMA_STEP, "v5e:8x8", ("size=7b",), **LLAMA["7b"]),
+    "llama-7b-64-class": Row("Llama 6.7B, FSDPv2", LLAMA_STEP, "v5e:8x8", ("size=7b", "sharding=class"), **LLAMA["7b"]),
     "llama-7b-16": Row("Llama 6.7B, wrap", LLAMA_STEP, "v5e:4x4", ("size=7b",), **LLAMA["7b"]),
     "llama-1b-quick": Row("Llama 1.1B, wrap, `--quick`", LLAMA_STEP, "v5e:4x4", ("size=1b",), True, **LLAMA["1b"]),
     "llama-7b-64-quick": Row("Llama 6.7B, wrap, `--quick`", LLAMA_STEP, "v5e:8x8", ("size=7b",), True, **LLAMA["7b"]),
