@@ -3,10 +3,9 @@
 import ast
 
 from xlaport.ruleset.api import Context, Mode, syntax
-from xlaport.ruleset.sharding.settings import PARTIAL, PRECISIONS, parameter_type
+from xlaport.ruleset.sharding.settings import LOW, PARTIAL, PRECISIONS, parameter_type
 
 WRAP = "torch.distributed.fsdp.wrap."
-LOW = ("torch.bfloat16", "torch.float16", "torch.half")
 CLASSES = (WRAP + "transformer_auto_wrap_policy", "transformer_layer_cls")
 SIZE = (WRAP + "size_based_auto_wrap_policy", "min_num_params")
 CUSTOM = (WRAP + "lambda_auto_wrap_policy", "lambda_fn")

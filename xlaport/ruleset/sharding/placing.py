@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 
+from xlaport.analysis.parallel import FSDP
 from xlaport.ruleset.api import Context, syntax
 from xlaport.ruleset.sharding import storage
-from xlaport.ruleset.sharding.settings import ALL_CHIPS, FSDP2, Wrapper
+from xlaport.ruleset.sharding.settings import ALL_CHIPS, DDP, FSDP2, Wrapper
 
 PRELUDE = "# One process drives all chips of a host; arrays are sharded over them by annotation.\nxr.use_spmd()\n"
 MESH = f'xs.set_global_mesh(xs.Mesh(np.arange({ALL_CHIPS}), ({ALL_CHIPS},), ("{{axis}}",)))\n'
@@ -24,7 +25,8 @@ def divided(context: Context, wrapper: Wrapper, statement: ast.stmt, moves: bool
 
     `moves`: the model is put on the device first, as `fully_shard` does.
     """
-    ops = mesh_made(context, "fsdp" if wrapper.is_sharded else "data")
+    is_other = context.refers(wrapper.call.func, *DDP) and context.project.program_mentions(context.module.source.path, FSDP)
+    ops = mesh_made(context, "fsdp" if wrapper.is_sharded or is_other else "data")  # one mesh, where the program chooses between DDP and FSDP
     if not wrapper.is_sharded:
         return ops
     target = target_of(wrapper, statement)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from xlaport.analysis import gradients
 from xlaport.ruleset.api import Context, Mode, syntax
-from xlaport.ruleset.sharding.settings import DATA_PARALLEL, DDP, FSDP1, FSDP2, Wrapper, arguments_of, read, value_of, whole_models
+from xlaport.ruleset.sharding.settings import AS_IT_WAS, DATA_PARALLEL, DDP, FSDP1, FSDP2, Wrapper, arguments_of, read, value_of, whole_models
 
 SHARDED_CHECKPOINT = re.compile(r"\bSHARDED_STATE_DICT\b|\bdcp\.(?:async_)?save\b|distributed\.checkpoint as|from torch\.distributed import checkpoint")
 SAVED = re.compile(r"\btorch\.save\(")
@@ -35,11 +35,16 @@ def plans(context: Context) -> Iterator[Plan]:
     """Those of one file of a program that is to be ported."""
     if context.mode not in (Mode.SPMD, Mode.MP):
         return
-    calls = [call for call in context.calls(FSDP1, FSDP2, *DDP, DATA_PARALLEL) if not syntax.is_dead(call)]
+    kinds = ((FSDP1, FSDP2), DDP, (DATA_PARALLEL,)) if context.settings.runtime_library else ((FSDP1, FSDP2), DDP)
+    for kind in kinds:  # a program may choose one when it runs
+        yield from plans_of(context, [call for call in context.calls(*kind) if not syntax.is_dead(call)])
+
+
+def plans_of(context: Context, calls: list[ast.Call]) -> Iterator[Plan]:
     whole = whole_models(calls)
     for call in whole:
         wrapper = read(context, call, has_inner=len(calls) > len(whole))
-        if wrapper is not None and (context.settings.runtime_library or not context.refers(call.func, DATA_PARALLEL)):
+        if wrapper is not None:
             yield Plan(f"{context.module.source.name}:{call.lineno}", tuple(rows(context, wrapper)))
 
 
@@ -60,8 +65,9 @@ def rows(context: Context, wrapper: Wrapper) -> Iterator[Row]:
         policy = value_of(context, arguments.get("auto_wrap_policy"))
         units = " ".join(ast.unparse(policy).split()) if policy is not None else "the modules that are wrapped" if wrapper.is_sharded else "the model"
         yield Row("units", units, wrapper.policy.said if by_library else "the compiler gathers each parameter where it is used")
-        low = given.get("mixed_precision") or given.get("mp_policy") or ("as the settings say" if wrapper.precision.holes else "none")
-        yield Row("precision", low, wrapper.precision.said if by_library or not wrapper.precision.holes else 'float32; torch.autocast("xla") is for you to add')
+        policy = value_of(context, arguments.get("mixed_precision") or arguments.get("mp_policy"))
+        low = " ".join(ast.unparse(policy).split()) if policy is not None else "as the settings say" if wrapper.precision.holes else "none"
+        yield Row("precision", low, wrapper.precision.said if by_library or wrapper.precision.said == AS_IT_WAS else 'float32; torch.autocast("xla") is for you to add')
         if by_library and wrapper.parts.said:
             yield Row("parts of layers", "parallelize_module", wrapper.parts.said)
         yield Row("batch", "of each process", "of all chips: multiply a loader's batch size by the ranks there were")
@@ -76,11 +82,11 @@ def rows(context: Context, wrapper: Wrapper) -> Iterator[Row]:
 
 def clipping(context: Context, wrapper: Wrapper) -> Iterator[Row]:
     by_method = [call for call in context.calls_of_method("clip_grad_norm_") if not context.names.qualified(call.func)]
-    if by_method:
+    if by_method and context.mode is Mode.SPMD:
         port = "fsdp.clip_grad_norm_: the norm of all gradients" if context.settings.runtime_library else "torch.nn.utils.clip_grad_norm_: a gradient stands for all its parts"
         yield Row("clipping", ast.unparse(by_method[0]), port)
-    elif any(context.calls(*gradients.CLIPS)):
-        yield Row("clipping", "torch.nn.utils", clipped_where(context) if context.mode is Mode.MP else "as it was: a gradient stands for all its parts")
+    elif by_method or any(context.calls(*gradients.CLIPS)):
+        yield Row("clipping", ast.unparse(by_method[0]) if by_method else "torch.nn.utils", clipped_where(context) if context.mode is Mode.MP else "as it was: a gradient stands for all its parts")
 
 
 def clipped_where(context: Context) -> str:

@@ -19,6 +19,7 @@ DDP = ("torch.nn.parallel.DistributedDataParallel", "apex.parallel.DistributedDa
 DATA_PARALLEL = "torch.nn.DataParallel"
 
 PRECISIONS = ("torch.distributed.fsdp.MixedPrecision", "torch.distributed.fsdp.MixedPrecisionPolicy")
+LOW = ("torch.bfloat16", "torch.float16", "torch.half")
 DEVICE_MESH = "torch.distributed.device_mesh.init_device_mesh"
 PARALLELIZE = "torch.distributed.tensor.parallel.parallelize_module"
 PARTS = {"torch.distributed.tensor.parallel.ColwiseParallel": "column", "torch.distributed.tensor.parallel.RowwiseParallel": "row"}
@@ -28,6 +29,7 @@ MODEL_AXES = frozenset({"tp", "model", "tensor", "tensor_parallel", "mp"})
 PARTIAL = ("functools.partial",)
 
 WHOLE = "the model is one unit"
+AS_IT_WAS = "as it was"
 ALL_CHIPS = "xr.global_runtime_device_count()"
 HYBRID = ("HYBRID_SHARD", "_HYBRID_SHARD_ZERO2")
 
@@ -71,7 +73,7 @@ def read(context: Context, call: ast.Call, has_inner: bool) -> Wrapper | None:
     if module is None or any(isinstance(argument, ast.Starred) for argument in call.args):
         return None
     if not context.refers(call.func, FSDP1, FSDP2):
-        return Wrapper(call, module, COPIES, Piece(", policy=None", said=WHOLE), Piece(said="as it was"), Piece(), batch_norm())
+        return Wrapper(call, module, COPIES, Piece(", policy=None", said=WHOLE), Piece(said=AS_IT_WAS), Piece(), batch_norm())
     given = arguments_of(context, call)
     strategy = strategy_of(given)
     parts, left = parts_of(context)
@@ -220,11 +222,24 @@ def precision_of(context: Context, call: ast.Call) -> Piece:
     name = "mp_policy" if context.refers(call.func, FSDP2) else "mixed_precision"
     given = arguments_of(context, call).get(name)
     if given is not None:
-        return Piece(", mixed_precision={precision}", {"precision": given}, "bfloat16, with float32 weights in the optimizer")
+        return Piece(", mixed_precision={precision}", {"precision": given}, computed_in(context, given))
     settings = next((keyword.value for keyword in call.keywords if keyword.arg is None), None)
     if isinstance(settings, ast.Name) and says_key(context, settings, name):
         return Piece(f', mixed_precision={{settings}}.get("{name}")', {"settings": settings}, f"what {settings.id} says")
-    return Piece(said="as it was")
+    return Piece(said=AS_IT_WAS)
+
+
+def computed_in(context: Context, given: ast.expr) -> str:
+    """The type that a precision says, where it is made in one place."""
+    made, kept = value_of(context, given), ", with float32 weights in the optimizer"
+    if is_none(made):
+        return AS_IT_WAS
+    if not isinstance(made, ast.Call) or not context.refers(made.func, *PRECISIONS):
+        return f"bfloat16 where the program asks for it{kept}"
+    kind = parameter_type(context, made)
+    if kind is None:
+        return AS_IT_WAS
+    return f"bfloat16{kept}" if context.refers(kind, *LOW) else f"what {ast.unparse(kind)} is{kept}"
 
 
 def says_key(context: Context, settings: ast.Name, key: str) -> bool:
