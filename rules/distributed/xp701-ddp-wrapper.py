@@ -2,14 +2,17 @@
 
 import ast
 
-from xlaport.ruleset.api import Context, Mode, syntax
+from xlaport.ruleset.api import Context, Danger, Mode, syntax
 from xlaport.ruleset.sharding import placing, replicas
 from xlaport.ruleset.sharding.settings import DDP, Wrapper, read
 
+HOLDS = "derive it from nn.Module, with the model as self.module and a forward that calls it"
 CUDA_ARGUMENTS = ("device_ids", "output_device", "delay_allreduce")
 
 
 def check(context: Context):
+    if context.mode in (Mode.MP, Mode.SPMD):
+        yield from subclasses(context)
     for call in context.calls(*DDP):
         if syntax.is_dead(call) or not call.args:
             continue
@@ -21,6 +24,15 @@ def check(context: Context):
             yield context.finding(call, "; ".join(said), ops)
         else:
             yield context.finding(call, message(call), unwrapped(context, call))
+
+
+def subclasses(context: Context):
+    """A wrapper that the program derives from torch's has methods of its own, which a plain model lacks."""
+    for node in context.facts.of(ast.ClassDef):
+        base = next((base for base in node.bases if context.refers(base, *DDP)), None)
+        if base is not None and not syntax.is_dead(node):
+            message = f"{node.name} stays a DistributedDataParallel, which refuses device numbers and averages beside xm.optimizer_step: {HOLDS}"
+            yield context.finding(base, message, danger=Danger.LOUD)
 
 
 def copied(context: Context, wrapper: Wrapper):
