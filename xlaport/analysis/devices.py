@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from xlaport.analysis.facts import FUNCTIONS, ancestors, enclosing_function, following, is_docstring, own_nodes
+from xlaport.analysis.facts import FUNCTIONS, ancestors, argument, enclosing_function, following, is_docstring, own_nodes
 from xlaport.analysis.folding import fold, only_looks, outermost_condition
 from xlaport.analysis.names import Names
 from xlaport.analysis.project import Module, Project
@@ -18,6 +18,8 @@ PERCENT = re.compile(r"cuda:%[dsi]")
 FORMAT = re.compile(r"cuda:\{\w*(![rs])?(:\w*)?\}")
 ALWAYS_TRUE = frozenset({"torch.cuda.is_available", "torch.accelerator.is_available", "torch.cuda.is_bf16_supported"})
 COUNTS = frozenset({"torch.cuda.device_count", "torch.accelerator.device_count"})
+SET_DEVICE = "torch.cuda.set_device"
+DATA_PARALLEL = ("torch.nn.DataParallel", "torch.nn.parallel.DataParallel", "torch.nn.parallel.data_parallel")
 ACCELERATOR = "torch.accelerator.current_accelerator"
 KERNEL = re.compile(r"_cuda(_|$)|^cuda_(?!is_)|triton|cupy", re.IGNORECASE)
 STARTERS = frozenset({"torch.multiprocessing.spawn", "torch.multiprocessing.start_processes", "torch_xla.launch"})
@@ -179,10 +181,22 @@ def is_integer_device(node: ast.expr | None, module: Module) -> bool:
     """A bare number used as a device: `.to(0)`, `.to(rank)`, `device=local_rank`."""
     if node is None:
         return False
+    if isinstance(node, ast.Subscript) and is_of_device_list(node, module):
+        return True
     kind = module.values.kind(node)
     if kind & NUMBER and not kind & (Kind.DTYPE | PLACE | Kind.TENSOR):
         return True
     return not kind and Kind.RANK in module.values.guess(node)
+
+
+def is_of_device_list(node: ast.Subscript, module: Module) -> bool:
+    """`gpu_ids[0]` of numbers that the file gives to DataParallel, or whose first it sets."""
+    if not isinstance(constant(node.slice), int):
+        return False
+    given = [(call, "device_ids", 2 if last_name(call.func) == "data_parallel" else 1) for call in module.names.calls(*DATA_PARALLEL)]
+    lists = [argument(call, name, position) for call, name, position in given]
+    lists += [first.value for call in module.names.calls(SET_DEVICE) for first in call.args[:1] if isinstance(first, ast.Subscript)]
+    return any(found is not None and last_name(found) == last_name(node.value) for found in lists)
 
 
 def starts_processes(module: Module, project: Project) -> bool:
