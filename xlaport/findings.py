@@ -129,6 +129,13 @@ class Finding:
 
     confidence: Confidence = Confidence.CERTAIN
 
+    leaves: str = ""
+    """What the port does otherwise once the fix is made, and nothing says: reported beside what is left to do."""
+
+    @property
+    def left(self) -> Finding:
+        return replace(self, message=self.leaves, fix=None, leaves="", severity=Severity.WARNING, danger=Danger.SILENT)
+
     @property
     def grade(self) -> Grade:
         return self.fix.grade if self.fix else Grade.MANUAL

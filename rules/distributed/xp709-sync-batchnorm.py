@@ -2,15 +2,18 @@
 
 import ast
 
-from xlaport.ruleset.api import Context, syntax
+from xlaport.ruleset.api import Context, Mode, syntax
 
 CONVERT = ("torch.nn.SyncBatchNorm.convert_sync_batchnorm", "apex.parallel.convert_syncbn_model", "timm.layers.convert_sync_batchnorm")
+OF_REPLICA = ", statistics of each replica's own batch"
+OWN = "SyncBatchNorm is off: BatchNorm normalises over the batch of each replica, other numbers where that is small; --distributed spmd keeps one batch"
 
 
 def check(context: Context):
     for call in context.calls(*CONVERT):
         if not syntax.is_dead(call) and call.args:
-            yield context.finding(call, "SyncBatchNorm refuses {runtime} tensors: plain BatchNorm, statistics of each replica's own batch", plain(context, call))
+            leaves = OWN if context.mode in (Mode.MP, Mode.KEEP) else ""
+            yield context.finding(call, "SyncBatchNorm refuses {runtime} tensors: plain BatchNorm" + ("" if context.mode is Mode.SPMD else OF_REPLICA), plain(context, call), leaves=leaves)
 
 
 def plain(context: Context, call: ast.Call):

@@ -168,7 +168,8 @@ def outcome(change: FileChange, in_full: bool) -> FileOutcome:
     elif unparsed is not None:
         status, reason = Status.FAILED, f"line {unparsed.location.line}: {unparsed.message}"
     waiting = {held.finding for held in change.held}
-    left = [f for f in change.remaining if f not in waiting]
+    told = engine.moved_to_original(change.after.text, change.before.text, tuple(f.left for f in change.applied if f.leaves))  # lines of the port
+    left = [*(f for f in change.remaining if f not in waiting), *told]
     applied = tuple(f.located(change.before) for f in change.applied)
     return FileOutcome(
         name=change.before.name,

@@ -136,6 +136,7 @@ class Context:
         effects: tuple[Effect, ...] = (),
         confidence: Confidence = Confidence.CERTAIN,
         fix: Fix | None = None,
+        leaves: str = "",
     ) -> Finding:
         """A finding of this rule at a node; with `ops`, its fix. The rule's own values are the defaults.
 
@@ -160,6 +161,7 @@ class Context:
             is_idiom=is_idiom,
             effects=effects or self.rule.effects,
             confidence=confidence,
+            leaves=self.target.expand(leaves),
         )
 
     def location(self, node: ast.AST) -> Location:

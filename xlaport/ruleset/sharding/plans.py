@@ -13,6 +13,7 @@ from xlaport.ruleset.sharding.settings import AS_IT_WAS, DATA_PARALLEL, DDP, FSD
 
 SHARDED_CHECKPOINT = re.compile(r"\bSHARDED_STATE_DICT\b|\bdcp\.(?:async_)?save\b|distributed\.checkpoint as|from torch\.distributed import checkpoint")
 SAVED = re.compile(r"\btorch\.save\(")
+SYNC_NORM = re.compile(r"convert_sync_?batchnorm\(|convert_syncbn_model\(")
 RATE_BY_RANKS = re.compile(r"\blr\b[^\n]*\*[^\n]*world_size|world_size[^\n]*\*[^\n]*\blr\b")
 
 
@@ -56,6 +57,8 @@ def rows(context: Context, wrapper: Wrapper) -> Iterator[Row]:
         whole = "; every chip holds the whole model" if wrapper.is_sharded else ""
         yield Row("wrapper", name, f"one process a chip; xm.optimizer_step averages the gradients{whole}")
         yield Row("batch", "of each process", "of each process; the job's is that times the chips")
+        if context.project.program_mentions(context.module.source.path, SYNC_NORM):
+            yield Row("batch norm", "SyncBatchNorm", "over the batch of each replica: keep that large, or --distributed spmd")
     else:
         by_library = context.settings.runtime_library
         how = "fsdp.wrap" if by_library else "parameters and batches marked" if wrapper.is_sharded else "batches marked"
