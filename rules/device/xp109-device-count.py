@@ -41,7 +41,7 @@ def asked_in_worker(context: Context, count: workers.Carried):
     if not count.unsure:
         ops += [op for gate, branch in count.gates for op in context.unwrap(gate, branch)]
     group = workers.joining(worker, context.module)
-    totals = [name for name in count.totals if is_read(context, name, count.start)]
+    totals = [name for name in count.totals if workers.is_read(name, count.start, context.module)]
     if group is None:
         lines += [f"{name} = {{global_device_count}}" for name in totals]
     elif totals:
@@ -78,19 +78,6 @@ def is_replaced(node: ast.AST, count: workers.Carried, group: ast.Call) -> bool:
 def is_heading(statement: ast.stmt) -> bool:
     is_docstring = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
     return is_docstring or isinstance(statement, (ast.Global, ast.Nonlocal))
-
-
-def is_read(context: Context, name: str, start: workers.Start) -> bool:
-    """Is it read outside of the parent, and for more than to join the process group?"""
-    parent, last = syntax.enclosing_scope(start.call), name.rpartition(".")[2]
-    for node in context.facts.of(ast.Name, ast.Attribute):
-        if (node.id if isinstance(node, ast.Name) else node.attr) != last or not isinstance(node.ctx, ast.Load):
-            continue
-        calls = [other for other in syntax.ancestors(node) if isinstance(other, ast.Call)]
-        joins = any(context.refers(call.func, "torch.distributed.init_process_group") for call in calls)
-        if not joins and syntax.enclosing_scope(node) is not parent:
-            return True
-    return False
 
 
 def is_rank(node: ast.AST, count: workers.Carried) -> bool:

@@ -14,6 +14,11 @@ from xlaport.analysis.names import Names
 from xlaport.analysis.project import Module
 from xlaport.analysis.values import Kind, argument_for, constant, default_of, guess_by_name, last_name
 
+ASKING_XLA = frozenset({
+    "torch.distributed.init_process_group", "torch.utils.data.DistributedSampler", "torch.utils.data.distributed.DistributedSampler",
+})
+"""What is given a number of processes, and in a port asks XLA for it."""
+
 SAYING = frozenset({"print", "info", "warning", "warn", "debug", "log"})
 ALL_RANKS = re.compile(r"world|replicas")
 
@@ -195,6 +200,20 @@ def handed_over(call: ast.Call, module: Module) -> list[Carried]:
         names = [name for name, value in start.given.items() if value is call] if start else []
         found += [Carried(start, [place], counts=names)] if names else []
     return found
+
+
+def is_read(name: str, start: Start, module: Module) -> bool:
+    """Is it read outside of the parent, for more than to join the process group and to divide the data?"""
+    parent, last, group = enclosing_scope(start.call), name.rpartition(".")[2], joining(start.worker, module)
+    for node in module.facts.of(ast.Name, ast.Attribute):
+        if (node.id if isinstance(node, ast.Name) else node.attr) != last or not isinstance(node.ctx, ast.Load):
+            continue
+        calls = [other for other in ancestors(node) if isinstance(other, ast.Call)]
+        is_given = any(call is group or ASKING_XLA.intersection(module.names.qualified(call.func)) for call in calls)
+        is_seen = "." in name or start.worker in ancestors(node)
+        if is_seen and not is_given and enclosing_scope(node) not in (parent, start.helper):
+            return True
+    return False
 
 
 def used_by_helper(text: str, start: Start) -> list[ast.expr]:
