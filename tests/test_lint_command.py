@@ -458,3 +458,23 @@ def test_a_folder_after_write_baseline_is_no_file(here, capsys):
     write(here, src__train=CUDA)
     assert run("--write-baseline", "src") == 2
     assert "is a folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("arguments", [("lint", "train.py"), ("migrate", "train.py", "--diff"), ("rule", "XP001")])
+def test_an_output_that_cannot_be_written_is_one_sentence_and_no_finding(here, arguments, unbuffered):
+    write(here, train=CUDA)
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "xlaport", *arguments], stdout=full, stderr=subprocess.PIPE, text=True, env=environment() | {"PYTHONUNBUFFERED": unbuffered}, cwd=here
+        )
+        assert done.returncode == 2
+        assert done.stderr.splitlines()[-1] == "xlaport: the output cannot be written: no space left on device" and "Traceback" not in done.stderr
+        assert subprocess.run([sys.executable, "-m", "xlaport", *arguments], stdout=full, stderr=full, env=environment(), cwd=here).returncode == 2
+
+
+def test_a_closed_output_leaves_the_status(here):
+    write(here, train=CUDA)
+    for closed in (">&-", "2>&-", ">&- 2>&-"):
+        done = subprocess.run(f"{sys.executable} -m xlaport lint train.py {closed}", shell=True, capture_output=True, text=True, env=environment(), cwd=here)
+        assert (done.returncode, done.stderr) == (1, "")

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from contextlib import suppress
 
 from xlaport.cli import main as run
 
@@ -9,11 +10,9 @@ from xlaport.cli import main as run
 def main() -> None:
     """The process ends as it is: to take apart modules and trees one by one, which the system does at once, is 10 ms of a run on one file."""
     status = run()
-    try:
-        sys.stdout.flush()
-        sys.stderr.flush()
-    except BrokenPipeError:
-        pass  # who read it has gone
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError):  # who read it has gone, or there is no room for it
+            stream.flush()
     os._exit(status)
 
 

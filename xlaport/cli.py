@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import sys
+from contextlib import suppress
 from importlib import import_module
 
 from xlaport import __version__
-from xlaport.errors import UserError, one_line
+from xlaport.errors import UserError, cause_of, one_line
 
 VERBS = {
     "migrate": ("xlaport.commands.migrate", "rewrite a CUDA training repository for TPU"),
@@ -29,6 +31,9 @@ RUNNERS = ("run", "profile", "verify", "preflight")
 INTERRUPTED = 130
 """128 + SIGINT, what a shell reports for a program ended by Ctrl-C."""
 
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Of writing: a full disk, a quota, a limit on the size of files."""
+
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one verb. Exit status: 0 done, 1 would change or findings, 2 could not do its work."""
@@ -44,14 +49,31 @@ def main(arguments: list[str] | None = None) -> int:
         sys.stdout.flush()
         return status
     except UserError as error:
-        print(f"xlaport: {one_line(str(error))}", file=sys.stderr)
+        say(str(error))
         return 2
     except KeyboardInterrupt:
-        print("xlaport: interrupted; nothing was left half written", file=sys.stderr)
+        say("interrupted; nothing was left half written")
         return INTERRUPTED
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left is flushed at exit
+        drop_output()
         return 1
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            raise
+        if not error.filename:
+            drop_output()
+        say(f"{error.filename or 'the output'} cannot be written: {cause_of(error)}")
+        return 2
+
+
+def say(text: str) -> None:
+    with suppress(OSError):  # where it cannot be written either, the status is left
+        print(f"xlaport: {one_line(text)}", file=sys.stderr)
+
+
+def drop_output() -> None:
+    """What is left is flushed at exit, and goes nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def divided(arguments: list[str]) -> tuple[list[str], list[str]]:
@@ -63,7 +85,8 @@ def divided(arguments: list[str]) -> tuple[list[str], list[str]]:
 
 
 def show_any_text() -> None:
-    """File names and code go out even where the terminal's encoding lacks their characters."""
+    """File names and code go out even where the terminal's encoding lacks their characters, and nowhere where the output is closed."""
+    sys.stdout, sys.stderr = (stream or open(os.devnull, "w", encoding="utf-8") for stream in (sys.stdout, sys.stderr))  # `>&-`: the status is left
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
