@@ -57,6 +57,19 @@ def test_flags_are_those_of_torch_xla_and_the_users_own(monkeypatch):
 
 
 @pytest.mark.parametrize(
+    "error, status",
+    [
+        ("INVALID_ARGUMENT: No such compile option: 'xla_x'", "broken"),
+        ("INVALID_ARGUMENT: Failed to parse 'maybe' into flag xla_x: ", "broken"),
+        ("INTERNAL: write: No space left on device", "broken"),
+        ("UNIMPLEMENTED: Element type F64 is not supported on TPU", "refused"),
+    ],
+)
+def test_a_mistyped_option_and_a_full_disk_are_no_refusal_of_the_program(error, status):
+    assert compilation.status_of({"status": "refused", "error": error}) == status
+
+
+@pytest.mark.parametrize(
     "status, error, said",
     [
         ("refused", "INVALID_ARGUMENT: Element type C128 is not supported on TPU.", "the program has tensors of type C128, which a TPU does not have"),

@@ -10,13 +10,13 @@ import pytest
 from xlaport.errors import UserError
 from xlaport.preflight import estimate, quick, suggest, topology
 from xlaport.preflight.compilation import Compiled
-from xlaport.preflight.answer import judged
+from xlaport.preflight.answer import Preflight, judged
 from xlaport.preflight.hlo import Collective, Optimized
 from xlaport.preflight.memory import Buffer
 from xlaport.preflight.result import Attempt, Document, Prices, Result, Verdict, exit_status
 from xlaport.preflight.step import Argument, Site, Variant
 from xlaport.preflight.topology import GIB
-from xlaport.preflight.tracing import Traced
+from xlaport.preflight.tracing import Script, Traced, Tracer, Untraced
 from xlaport.reports.preflight import html as preflight_html, json as preflight_json, markdown as preflight_markdown, text as preflight
 
 STATS = {"argument": 3 * GIB, "output": 3 * GIB, "alias": 3 * GIB, "temp": 6 * GIB, "generated_code": GIB // 4, "peak": 8 * GIB}
@@ -90,6 +90,12 @@ def test_operations_that_do_not_run_on_the_device():
     assert "1 operation runs on the host, not on the TPU:" in said and "1 operation waits for a value of the device:" in said
     assert "aten::_local_scalar_dense (.item(), float(), if)" in said
     assert answer(sites=SITES[1:]).verdict is Verdict.FITS  # slow, but it runs
+
+
+@pytest.mark.parametrize("sites, verdict", [(SITES, Verdict.UNSUPPORTED), (SITES[1:], Verdict.UNKNOWN), ((), Verdict.UNKNOWN)])
+def test_a_step_that_was_not_traced_is_unsupported_only_for_what_does_not_run_on_the_device(monkeypatch, sites, verdict):
+    monkeypatch.setattr(Tracer, "trace", lambda *_: Untraced("step returned float, not the loss", sites))
+    assert Preflight(Tracer(Script("train.py", (), 64), Path("work")), None).ask(topology.parse("v5e:1x1")).verdict is verdict
 
 
 @pytest.mark.parametrize("status, verdict", [("refused", Verdict.UNSUPPORTED), ("died", Verdict.UNKNOWN), ("broken", Verdict.UNKNOWN), ("topology", Verdict.UNKNOWN)])
@@ -207,8 +213,37 @@ def test_batches_to_try_are_smaller_where_it_does_not_fit_and_larger_where_it_do
     assert suggest.filled("--bf16", answer()) == ["--bf16"]
     with pytest.raises(UserError, match=r"--vary --x \{size\}: the only place holder is \{b\}"):
         suggest.filled("--x {size}", answer())
-    with pytest.raises(UserError, match="the batch of the step is not known"):
-        suggest.filled("--b {b}", replace(answer(), batch=0))
+    with pytest.raises(UserError, match='--vary needs words, such as "--batch-size {b}"'):
+        suggest.filled(" ", answer())
+
+
+class Made:
+    """In place of `Preflight`: its answer is made up, or an error."""
+
+    def __init__(self, tracer=None, error=None):
+        self.tracer, self.error = tracer, error
+
+    def ask(self, place, variant=Variant()):
+        if self.error and variant.dtype:
+            raise UserError(self.error)
+        return answer(place.name)
+
+
+def test_a_suggestion_that_cannot_be_made_is_without_an_answer_and_the_others_are_tried():
+    found = list(suggest.attempts(Made(error="no space"), answer()))
+    assert [(attempt.what, attempt.result.reason) for attempt in found if attempt.result.verdict is Verdict.UNKNOWN] == [
+        ("bfloat16 weights and optimizer", "no space"), ("bfloat16 weights and optimizer, layers recomputed (checkpoint)", "no space"),
+    ]
+    assert [attempt.result.verdict for attempt in found].count(Verdict.FITS) == 4
+
+
+def test_without_a_known_batch_there_is_none_to_vary_and_other_words_are_tried(monkeypatch):
+    monkeypatch.setattr(Preflight, "ask", lambda self, place: answer(place.name))
+    asked = Preflight(Tracer(Script("train.py", (), 64), Path("work")), None)
+    found = list(suggest.varied(asked, replace(answer(), batch=0), ["--batch-size {b}", "--bf16"]))
+    assert [(attempt.what, attempt.result.verdict) for attempt in found] == [("--batch-size {b}", Verdict.UNKNOWN), ("--bf16", Verdict.FITS)]
+    assert found[0].result.reason == "the batch of the step is not known, so there is nothing to put for {b}"
+    assert "nothing to put for {b}" in " ".join(text(Document((answer(),), tuple(found))).split())
 
 
 def test_more_chips():

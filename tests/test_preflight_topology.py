@@ -29,6 +29,7 @@ def test_slices(name, chips, devices):
         ("v5e:3x3", "no slice v5e:3x3 can be rented; the nearest: v5e:2x4, v5e:4x4"),
         ("v5e:big", "no slice v5e:big can be rented; the nearest: v5e:1x1, v5e:2x2, v5e:2x4"),
         ("v7x:2x2x1", "no TPU is called 'v7x': did you mean tpu7x? (known: v4, v5e, v5p, v6e, tpu7x)"),
+        ("v9:1x1", "no TPU is called 'v9' (known: v4, v5e, v5p, v6e, tpu7x)"),
         ("trillium:2x2", "no TPU is called 'trillium': did you mean v6e? (known: v4, v5e, v5p, v6e, tpu7x)"),
         ("h100:2x2", "no TPU is called 'h100' (known: v4, v5e, v5p, v6e, tpu7x)"),
         ("v5e-16", "'v5e-16' is not a topology, which is written TPU:SHAPE: v5e-16 is v5e:4x4"),

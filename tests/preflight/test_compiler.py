@@ -128,7 +128,9 @@ def test_a_shape_that_is_not_fixed_aborts_the_compiler_and_is_a_sentence(compile
 
 def test_an_unknown_option_of_the_compiler(compiler, tmp_path):
     found = compiled(compiler, tmp_path, smoke.PRODUCT, options=[("xla_no_such_option", "true")])
-    assert (found.status, found.error) == ("refused", "the compiler has no option 'xla_no_such_option' (--option)")
+    assert (found.status, found.error) == ("broken", "the compiler has no option 'xla_no_such_option' (--option)")
+    found = compiled(compiler, tmp_path, smoke.PRODUCT, options=[("xla_tpu_scoped_vmem_limit_kib", "much")])
+    assert (found.status, found.error) == ("broken", "the compiler's option xla_tpu_scoped_vmem_limit_kib takes no 'much' (--option)")
 
 
 def test_an_unknown_flag_for_libtpu_ends_its_process_and_is_a_sentence(compiler, tmp_path, monkeypatch):

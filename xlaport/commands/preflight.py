@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from importlib import import_module
+from math import inf
 from pathlib import Path
 
 from xlaport.commands import forms
@@ -17,7 +18,7 @@ from xlaport.preflight import environment, quick, suggest, topology, tracing
 from xlaport.preflight.answer import Preflight
 from xlaport.preflight.compilation import Compilation
 from xlaport.preflight.environment import Compiler
-from xlaport.preflight.result import Document, Prices, exit_status
+from xlaport.preflight.result import Attempt, Document, Prices, Result, Verdict, exit_status
 from xlaport.preflight.topology import Topology
 from xlaport.preflight.tracing import Factory, HuggingFace, Script, Source, Tracer
 
@@ -79,12 +80,21 @@ def run(options: argparse.Namespace) -> int:
         compilation = Compilation(compiler, folder, pairs_of(options.option), options.timeout, not options.no_cache)
         preflight = Preflight(tracer, compilation)
         results = tuple(quick.ask(preflight, topology) if options.quick else preflight.ask(topology) for topology in asked)
-        document = Document(results, prices=prices)
-        if options.suggest:
-            found = suggest.varied(preflight, document.shown, options.vary) if options.vary else suggest.attempts(preflight, document.shown)
-            document = Document(results, tuple(found), prices)
-        show(document, sys.stdout)
+        found: list[Attempt] = []
+        try:
+            found.extend(suggestions(preflight, Document(results).shown, options))
+        finally:
+            show(Document(results, tuple(found), prices), sys.stdout)  # whatever ends the suggestions: the answer took minutes
+    for attempt in found:
+        if options.vary and attempt.result.verdict is Verdict.UNKNOWN:
+            print(f"xlaport: --vary {one_line(attempt.what)}: {one_line(attempt.result.reason)}", file=sys.stderr)
     return exit_status(results)
+
+
+def suggestions(preflight: Preflight, first: Result, options: argparse.Namespace) -> Iterator[Attempt]:
+    if not options.suggest:
+        return iter(())
+    return suggest.varied(preflight, first, options.vary) if options.vary else suggest.attempts(preflight, first)
 
 
 # -- what is asked
@@ -106,6 +116,8 @@ def source_of(options: argparse.Namespace) -> Source:
         return Factory(options.factory, tracing.parse_arguments(options.set))
     if options.hf:
         return HuggingFace(str(Path(options.hf).absolute()), options.batch, options.seq, options.dtype, options.fsdp)
+    if Path(options.script).is_dir():
+        raise UserError(f"{options.script} is a folder: name the script that trains")
     if not Path(options.script).is_file():
         raise UserError(f"{options.script}: no such file")
     return Script(options.script, tuple(options.program_arguments), options.steps)
@@ -132,17 +144,26 @@ def refuse_mismatch(options: argparse.Namespace) -> None:
         raise UserError("--vary goes with a script and --suggest")
     if options.suggest and options.script and not options.vary:
         raise UserError('--suggest of a script needs --vary, such as --vary "--batch-size {b}": the script is run again with other arguments')
+    for template in options.vary:
+        suggest.varies_batch(template)
 
 
 def prices_of(options: argparse.Namespace) -> Prices:
     found = {}
     for word in options.price:
-        name, equals, amount = word.partition("=")
-        try:
-            found[topology.generation(name).name] = float(amount)
-        except ValueError:
-            raise UserError(f"--price {word}: write TPU=USD, such as v5e=1.2") from None
+        name, _, amount = word.partition("=")
+        found[topology.generation(name).name] = dollars(amount, word)
     return Prices(found, options.train_steps)
+
+
+def dollars(amount: str, word: str) -> float:
+    try:
+        value = float(amount)
+    except ValueError:
+        raise UserError(f"--price {word}: write TPU=USD, such as v5e=1.2") from None
+    if not 0 < value < inf:
+        raise UserError(f"--price {word}: a price is a number above 0")
+    return value
 
 
 def count(word: str) -> int:

@@ -9,11 +9,11 @@ from xlaport.preflight.compilation import Compilation, Compiled
 from xlaport.preflight.hlo import Collective, Optimized
 from xlaport.preflight.memory import Memory
 from xlaport.preflight.result import Effort, Result, Verdict, Versions
-from xlaport.preflight.step import Variant
+from xlaport.preflight.step import Site, Variant
 from xlaport.preflight.topology import Topology
 from xlaport.preflight.tracing import Traced, Tracer, Untraced
 
-UNSUPPORTED_BY = {"refused": Verdict.UNSUPPORTED, "topology": Verdict.UNKNOWN, "broken": Verdict.UNKNOWN, "died": Verdict.UNKNOWN}
+WITHOUT_FIGURES = {"refused": Verdict.UNSUPPORTED, "topology": Verdict.UNKNOWN, "broken": Verdict.UNKNOWN, "died": Verdict.UNKNOWN}
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Preflight:
         """Trace the step for this slice, compile it, and judge."""
         step = self.tracer.trace(topology.devices, topology.chips, variant)
         if isinstance(step, Untraced):
-            verdict = Verdict.UNSUPPORTED if step.sites else Verdict.UNKNOWN
+            verdict = Verdict.UNSUPPORTED if runs_on_host(step.sites) else Verdict.UNKNOWN
             return Result(topology, verdict, step.reason, variant=variant, sites=step.sites)
         return judged(step, self.compilation.compile(step, topology), topology, variant)
 
@@ -78,10 +78,15 @@ def held_memory(step: Traced, compiled: Compiled, topology: Topology) -> Memory 
 
 def verdict(step: Traced, compiled: Compiled, held: Memory | None) -> Verdict:
     if held is None:
-        return UNSUPPORTED_BY[compiled.status]
+        return WITHOUT_FIGURES[compiled.status]
     if not held.fits:
         return Verdict.DOES_NOT_FIT
-    return Verdict.UNSUPPORTED if any(site.kind == "unlowered" for site in step.sites) else Verdict.FITS
+    return Verdict.UNSUPPORTED if runs_on_host(step.sites) else Verdict.FITS
+
+
+def runs_on_host(sites: tuple[Site, ...]) -> bool:
+    """Does the step hold operations that do not run on the device? One that reads is slow, and supported."""
+    return any(site.kind == "unlowered" for site in sites)
 
 
 def data_parallel(step: Traced, topology: Topology) -> tuple[Collective, ...]:
@@ -107,14 +112,18 @@ def notes(step: Traced, compiled: Compiled, held: Memory | None, topology: Topol
     if program and not program.costed:
         found.append("the compiled program carries no cost estimate, so there is no cost-model time")
     if program and program.uncosted:
-        found.append(f"{program.uncosted} custom kernels are not in the cost-model time")
+        found.append(f"{program.uncosted} custom {'kernel is' if program.uncosted == 1 else 'kernels are'} not in the cost-model time")
     if program and program.unknown_loops:
-        found.append(f"{program.unknown_loops} loops of unknown length are counted once in the cost-model time")
+        found.append(f"{loops(program.unknown_loops)} counted once in the cost-model time")
     if compiled.unknown_loops:
-        found.append(f"{compiled.unknown_loops} loops of unknown length are counted once in the FLOPs")
+        found.append(f"{loops(compiled.unknown_loops)} counted once in the FLOPs")
     if not compiled.buffers:
         found.append("the compiler left no memory report: the largest buffers are not known")
     return found
+
+
+def loops(count: int) -> str:
+    return f"{count} {'loop of unknown length is' if count == 1 else 'loops of unknown length are'}"
 
 
 def devices_word(topology: Topology) -> str:

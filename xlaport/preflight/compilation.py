@@ -36,7 +36,7 @@ FLAGS_V5 = ("--xla_enable_async_all_gather=true", "--xla_enable_async_collective
 
 @dataclass(frozen=True)
 class Compiled:
-    """The compiler's answer. `status`: `ok`, `oom`, `refused`, `topology`, `broken` (the environment) or `died`, with an `error`.
+    """The compiler's answer. `status`: `ok`, `oom`, `refused`, `topology`, `broken` (the environment, or an option) or `died`, with an `error`.
 
     Sizes and FLOPs: `stats` and `xla_flops` are of one device, `stablehlo_flops` of all.
     """
@@ -105,7 +105,7 @@ class Compilation:
         if answer is None:
             return Compiled("died", ended.death, pair.jax, pair.libtpu)
         return Compiled(
-            status=answer["status"],
+            status=status_of(answer),
             error=meaning(answer["status"], answer["error"], self.compiler),
             jax=answer["jax"], libtpu=answer["libtpu"],
             seconds=answer.get("compile_seconds", 0.0), rss=answer["rss"], cpu=answer["cpu"], devices=answer.get("devices", 0),
@@ -146,23 +146,33 @@ def refuse_full_disk(folder: Path) -> None:
         raise UserError(f"{folder}: {free / 2**20:.0f} MB of disk are free, the compiler's dump may need {ROOM / 2**20:.0f}; TMPDIR or --keep names another folder")
 
 
-MEANINGS = (
+OF_THE_RUN = (
     (r"JAX TPU support not installed|No module named 'libtpu'|Unable to initialize backend 'tpu'", "libtpu is missing from the compiler's environment: run `xlaport preflight --setup` again"),
     (r"libtpu multi-process lockfile", "another process holds libtpu's lock file, which ALLOW_MULTIPLE_LIBTPU_LOAD=1 avoids"),
     (r"No such compile option: '([^']*)'", "the compiler has no option {0!r} (--option)"),
-    (r"Custom emitter for (\S+) not found", "the program calls {0}, a custom call that the TPU compiler does not know"),
-    (r"Element type (\w+) is not supported on TPU", "the program has tensors of type {0}, which a TPU does not have"),
-    (r"RET_CHECK failure .*layout\.h", "the program has a shape that is not fixed"),
+    (r"Failed to parse '([^']*)' into flag (\w+)", "the compiler's option {1} takes no {0!r} (--option)"),
     (r"Invalid TPU external name: (.*)", "this libtpu does not know {0}"),
     (r"No space left on device", children.NO_SPACE),
 )
-"""What the compiler's exceptions mean, in words."""
+"""What exceptions mean, in words, that say nothing of the program: another run may compile it."""
+
+OF_THE_PROGRAM = (
+    (r"Custom emitter for (\S+) not found", "the program calls {0}, a custom call that the TPU compiler does not know"),
+    (r"Element type (\w+) is not supported on TPU", "the program has tensors of type {0}, which a TPU does not have"),
+    (r"RET_CHECK failure .*layout\.h", "the program has a shape that is not fixed"),
+)
+"""What the compiler's exceptions over a program mean."""
+
+
+def status_of(answer: dict[str, Any]) -> str:
+    is_of_the_run = answer["status"] == "refused" and any(re.search(pattern, answer["error"]) for pattern, _ in OF_THE_RUN)
+    return "broken" if is_of_the_run else answer["status"]
 
 
 def meaning(status: str, error: str, compiler: Compiler) -> str:
     if status == "ok":
         return ""
-    for pattern, words in MEANINGS:
+    for pattern, words in (*OF_THE_RUN, *OF_THE_PROGRAM):
         found = re.search(pattern, error)
         if found:
             return words.format(*found.groups())

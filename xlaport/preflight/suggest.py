@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 
 from xlaport.errors import UserError
 from xlaport.preflight.answer import Preflight
@@ -24,10 +25,18 @@ VARIANTS = (
 def attempts(preflight: Preflight, first: Result) -> Iterator[Attempt]:
     """Variants of the step of a factory on the same slice, and sharded over more chips."""
     for variant in VARIANTS:
-        yield Attempt(described(variant), preflight.ask(first.topology, variant))
+        yield attempt(described(variant), first.topology, partial(preflight.ask, variant=variant))
     larger = more_chips(first.topology)
     if larger:
-        yield Attempt(f"FSDP on {larger}", preflight.ask(larger, Variant(fsdp=True)))
+        yield attempt(f"FSDP on {larger}", larger, partial(preflight.ask, variant=Variant(fsdp=True)))
+
+
+def attempt(what: str, topology: Topology, ask: Callable[[Topology], Result]) -> Attempt:
+    """One that cannot be made is without an answer, and those before it stand."""
+    try:
+        return Attempt(what, ask(topology))
+    except UserError as error:
+        return Attempt(what, Result(topology, Verdict.UNKNOWN, str(error)))
 
 
 def described(variant: Variant) -> str:
@@ -52,22 +61,32 @@ def more_chips(topology: Topology) -> Topology | None:
 
 def varied(preflight: Preflight, first: Result, templates: list[str]) -> Iterator[Attempt]:
     """A script with each template in place of its own words; `{b}` becomes a smaller batch, or a larger one where it fits."""
-    source = preflight.tracer.source
-    for words in (words for template in templates for words in filled(template, first)):
-        again = replace(source, arguments=changed(source.arguments, words.split()))
-        tracer = Tracer(again, preflight.tracer.folder / f"vary-{abs(hash(words))}", preflight.tracer.python, preflight.tracer.seconds)
-        yield Attempt(words, replace(preflight, tracer=tracer).ask(first.topology))
+    for template in templates:
+        if varies_batch(template) and not first.batch:
+            yield Attempt(template, Result(first.topology, Verdict.UNKNOWN, "the batch of the step is not known, so there is nothing to put for {b}"))
+        for words in filled(template, first):
+            yield attempt(words, first.topology, replace(preflight, tracer=tracer_of(words, preflight.tracer)).ask)
+
+
+def tracer_of(words: str, tracer: Tracer) -> Tracer:
+    again = replace(tracer.source, arguments=changed(tracer.source.arguments, words.split()))
+    return Tracer(again, tracer.folder / f"vary-{abs(hash(words))}", tracer.python, tracer.seconds)
+
+
+def varies_batch(template: str) -> bool:
+    """Does it hold `{b}`? Raises `UserError` for other place holders, and where nothing is left to vary."""
+    if not template.split():
+        raise UserError('--vary needs words, such as "--batch-size {b}"')
+    try:
+        return template.format(b=0) != template
+    except (LookupError, ValueError, AttributeError, TypeError):
+        raise UserError(f"--vary {template}: the only place holder is {{b}}") from None
 
 
 def filled(template: str, first: Result) -> list[str]:
-    """The template for each batch to try; as it is without `{b}`. Raises `UserError` when the batch is not known."""
-    try:
-        if template.format(b=0) == template:
-            return [template]
-    except (KeyError, IndexError, ValueError):
-        raise UserError(f"--vary {template}: the only place holder is {{b}}") from None
-    if not first.batch:
-        raise UserError(f"--vary {template}: the batch of the step is not known, so there is nothing to put for {{b}}")
+    """The template for each batch to try, none where the batch is not known; as it is without `{b}`."""
+    if not varies_batch(template):
+        return [template]
     sizes = (first.batch * 2, first.batch * 4) if first.verdict is Verdict.FITS else (first.batch // 2, first.batch // 4, first.batch // 8)
     return [template.format(b=size) for size in sizes if size]
 

@@ -115,7 +115,7 @@ def generation(name: str) -> Generation:
 
 def _meant(name: str) -> Generation | None:
     spellings = {spelling: known for known in generations() for spelling in (known.name, *known.aliases)}
-    near = get_close_matches(name.lower(), spellings, n=1, cutoff=0.5)
+    near = get_close_matches(name.lower(), spellings, n=1, cutoff=0.6)
     return spellings[near[0]] if near else None
 
 
