@@ -257,6 +257,69 @@ def test_report_says_where_the_steps_of_the_port_wait(tmp_path, capsys):
     assert "XP979" not in section and "XP979" in report
 
 
+NORMS = """\
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+dist.init_process_group("nccl")
+torch.manual_seed(dist.get_rank())
+
+
+def build(args, model, rank):
+    if args.sync:
+        model = torch.nn.SyncBatchNorm.convert_sync_batchnorm(model)
+    model.train()
+    if args.distributed:
+        return DDP(model.cuda(), device_ids=[rank])
+    return torch.nn.DataParallel(model).cuda()
+"""
+
+
+def test_report_says_what_plain_batch_norm_changes_with_replicas(tmp_path, capsys):
+    (tmp_path / "train.py").write_text(NORMS)
+    assert run(tmp_path, "--report", tmp_path / "r.md") == 0
+    port, report = (tmp_path / "train.py").read_text().splitlines(), (tmp_path / "r.md").read_text()
+    assert "convert_sync" not in "".join(port)
+    plan, left = (report.partition(f"\n## {title}")[2].partition("\n## ")[0] for title in ("Distributed plan", "What is left for you"))
+    assert "| wrapper | DDP | one process a chip" in plan and "| batch norm | SyncBatchNorm |" in plan
+    line = left.partition("XP709")[0].splitlines()[-1]
+    assert "SyncBatchNorm is off" in line and "model.train()" in "".join(port[int(line.partition(":")[2].partition("`")[0]) - 2:][:3])
+
+
+CHOOSES = """\
+import torch
+from torch.distributed.fsdp import FullyShardedDataParallel as FSDP, MixedPrecision
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+
+def wrap(model, args, rank):
+    if args.copies:
+        return DDP(model.cuda(), device_ids=[rank])
+    precision = MixedPrecision(param_dtype=torch.bfloat16) if args.low else None
+    model = FSDP(model, mixed_precision=precision)
+    return model
+
+
+def whole(model):
+    precision = MixedPrecision(param_dtype=torch.float32)
+    model = FSDP(model, mixed_precision=precision)
+    return model
+"""
+
+
+@pytest.mark.parametrize("options", [(), ("--runtime-library",)], ids=["written out", "library"])
+def test_plan_of_a_program_that_chooses_its_wrapper(tmp_path, capsys, options):
+    (tmp_path / "train.py").write_text(CHOOSES)
+    assert run(tmp_path, "--report", tmp_path / "r.md", *options) == 0
+    port, report = (tmp_path / "train.py").read_text(), (tmp_path / "r.md").read_text()
+    assert port.count("use_spmd()") == 1 and port.count("set_global_mesh(") == (0 if options else 1)
+    rows = [line for line in report.splitlines() if line.startswith(("| wrapper", "| precision"))]
+    assert [row.split(" | ")[1] for row in rows[::2]] == ["FSDP", "FSDP", "DDP"]
+    made, kept = rows[1].split(" | ")[-1], rows[3].split(" | ")[-1]
+    assert made.startswith("bfloat16 where the program asks for it" if options else "float32; torch.autocast") and kept == "as it was |"
+
+
 def test_report_of_a_run_that_writes_nothing_else(src, capsys, tmp_path):
     before = tree(src)
     assert run(src, "--check", "--report", tmp_path / "r.md") == 1

@@ -739,3 +739,61 @@ def test_a_device_option_of_another_file():
     text = "import torch\nfrom options import parse\nargs = parse()\nnet = torch.nn.Linear(1, 1).to(args.device)\nif args.device == 'cuda':\n    pass\n"
     after = ported(text, {"options.py": options})
     assert "args.device == 'xla'" in after
+
+
+PARALLELIZE = """\
+from torch.distributed.fsdp import fully_shard
+
+def apply_fsdp(model):
+    fully_shard(model)
+
+def parallelize(model):
+    apply_fsdp(model)
+    return model
+"""
+ON_META = """\
+import torch
+from parallelize import parallelize
+
+def main(Model, loader):
+    with torch.device("meta"):
+        model = Model()
+    {before}
+    model.to_empty(device="cuda")
+    model.init_weights()
+    {after}
+    optimizer = torch.optim.AdamW(model.parameters())
+    for x in loader:
+        model(x.cuda()).sum().backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("settings", [{}, {"runtime_library": True}, {"distributed": "mp"}], ids=["written out", "library", "replicas"])
+def test_a_model_on_meta_tensors_is_divided_once_it_has_storage(settings):
+    files = {MAIN: ON_META.format(before="model = parallelize(model)", after="model.train()"), "parallelize.py": PARALLELIZE}
+    first = changes(files, **settings)
+    again = changes({name: item.after.text for name, item in first.items()}, **settings)
+    assert all(again[name].after.text == item.after.text for name, item in first.items())
+    main, helper = first[MAIN].after.text, first["parallelize.py"].after.text
+    if settings.get("runtime_library"):
+        assert "to_empty" not in main and helper.index("model.to_empty(") < helper.index("fsdp.wrap(model")
+        return
+    mark = "xm.broadcast_master_param(model)" if settings else "for fsdp_param in model.parameters()"
+    assert main.index("to_empty(") < main.index("init_weights()") < main.index(mark) < main.index("optimizer =")
+    assert "mark_sharding" not in helper and "fully_shard(" not in helper
+
+
+def test_a_model_that_has_storage_when_a_helper_wraps_it_is_divided_there():
+    done = changes({MAIN: ON_META.format(before="pass", after="model = parallelize(model)"), "parallelize.py": PARALLELIZE})
+    assert "fsdp_param" not in done[MAIN].after.text and "mark_sharding(fsdp_param" in done["parallelize.py"].after.text
+
+
+def test_gradients_are_averaged_before_the_clip_of_a_model_in_fsdp():
+    text = (
+        "import torch\nfrom torch.distributed.fsdp import FullyShardedDataParallel as FSDP\n\n"
+        "def train(net, loader):\n    model = FSDP(net)\n    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n    for x in loader:\n"
+        "        model(x.cuda()).sum().backward()\n        model.clip_grad_norm_(1.0)\n        optimizer.step()\n"
+    )
+    after = change(text, distributed="mp").after.text
+    assert after.index("xm.reduce_gradients(optimizer") < after.index("torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)") < after.index("optimizer.step()")
