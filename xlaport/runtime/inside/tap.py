@@ -164,12 +164,14 @@ def norm(tensor: torch.Tensor) -> torch.Tensor:
     return torch.linalg.vector_norm(tensor, dtype=wide).float()
 
 
+@torch.no_grad()
 def norms(tensors: list[torch.Tensor | None]) -> torch.Tensor | None:
     """The 2-norm of each tensor as float32, 0 where there is none, as one tensor on their device; None without tensors.
 
-    Computed from values that are detached copies in the same graph: nothing is read.
+    Computed in the same graph, without gradients: nothing is read. Not from `detach()`, nor any view: torch_xla 2.9 gives that of
+    an accumulated gradient as it was before `xm.reduce_gradients`, and leaves the gradient so for later views.
     """
-    given = [local(t.detach()) for t in tensors if t is not None]
+    given = [local(t) for t in tensors if t is not None]
     if not given or any(t.is_complex() for t in given):
         return None
     given = [t.coalesce().values() if t.is_sparse else t for t in given]
