@@ -194,6 +194,34 @@ def test_micro_batches_are_one_step():
     assert found.notes == ("a step is 3 syncs with 2 different graphs; this is the largest, the time of the others is not counted",)
 
 
+def test_gradients_that_no_variable_leads_to_are_seen():
+    found = ran("unnamed", "--steps", "24")
+    assert isinstance(found, Traced), found.reason
+    assert kinds(found) >= Counter(gradient=4, optimizer=8, batch=2)
+    assert found.notes == ("a step is 4 syncs with 3 different graphs; this is the largest, the time of the others is not counted",)
+
+
+def test_the_batch_of_a_loader_is_that_of_this_step_alone():
+    found = ran("loader")
+    assert isinstance(found, Traced), found.reason
+    assert [argument.name for argument in found.arguments if argument.kind == "batch"] == ["inputs", "labels"] and found.batch == 16
+
+
+def test_what_the_host_computed_is_not_the_batch():
+    found = ran("host")
+    assert isinstance(found, Traced), found.reason
+    assert {argument.name for argument in found.arguments if argument.kind == "batch"} == {"inputs", "labels"}
+
+
+def test_programs_that_dynamo_runs_beside_the_step_are_refused():
+    found = ran("dynamo")
+    assert isinstance(found, Untraced)
+    assert found.reason == (
+        f'torch.compile(backend="openxla") at {line(TRAIN, "dynamo")} runs parts of the step as programs of their own, which preflight does not see: '
+        "take it off for preflight, or use torch_xla.compile"
+    )
+
+
 def test_a_script_that_torchrun_starts():
     found = ran("launched")
     assert isinstance(found, Traced), found.reason
@@ -207,6 +235,7 @@ def test_a_script_that_torchrun_starts():
         ("numbers", rf"6 syncs were made \(--steps\) before a step repeated: .*a Python number that changes is part of the graph, and each value is another program \(at .*{re.escape(line(TRAIN, 'number'))}"),
         ("never", r"the script ended before a step repeated: it never made a sync \(torch_xla\.sync\(\), xm\.mark_step\(\) or xm\.optimizer_step\(optimizer, barrier=True\)\)"),
         ("raises", rf"the script raised ValueError: no such step at {re.escape(str(TRAIN))}:\d+ before a step repeated"),
+        ("early", rf"the script raised ImportError: no such library at {re.escape(str(TRAIN))}:\d+$"),
         ("exits", r"the script left by os\._exit\(4\) before a step repeated: 1 syncs are too few to see; give it more steps; it printed: RuntimeError: it was caught"),
     ],
 )
@@ -219,4 +248,4 @@ def test_why_a_step_is_not_known(mood, said):
 def test_a_program_that_takes_too_long_is_told_why_its_step_is_not_known():
     found = ran("numbers", "--steps", "1000000", steps=1000000, seconds=40)
     assert isinstance(found, Untraced)
-    assert re.match(r"the time was up \(--timeout\) before a step repeated: (\d+) syncs with \1 different graphs: a Python number that changes", found.reason), found.reason
+    assert re.match(r"the time was up \(--timeout\) before a step repeated: \d+ syncs with \d+ different graphs: a Python number that changes", found.reason), found.reason

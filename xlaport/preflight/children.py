@@ -27,6 +27,9 @@ REQUEST, ANSWER, ERRORS, OUTPUT = "request.json", "answer.json", "stderr", "stdo
 EXIT = os._exit
 """As it is before the trace child puts another in its place, for programs that call it."""
 
+MOST_SAID = 300
+"""Characters of what a program said that an answer repeats; torch lists all its backends in one line."""
+
 LEAST_FREE = 64 * 2**10
 """Bytes of disk under which a child could not write what it said."""
 
@@ -146,4 +149,4 @@ def last_words(errors: str) -> str:
     lines = [line.strip() for line in errors.splitlines() if line.strip()]
     checks = [line for line in lines if "Check failed" in line]
     raised = [line for line in lines if re.match(r"[\w.]+(Error|Exception|Interrupt)\b", line)]
-    return (checks[:1] or raised[-1:] or lines[-1:] or ["it said nothing"])[0][:300]
+    return (checks[:1] or raised[-1:] or lines[-1:] or ["it said nothing"])[0][:MOST_SAID]

@@ -51,7 +51,7 @@ def raised(error: BaseException) -> str:
     from xlaport.preflight.trace import lines
 
     at = lines.raised_at(error)
-    said = (str(error).strip().splitlines() or [""])[0]
+    said = (str(error).strip().splitlines() or [""])[0][: children.MOST_SAID]
     return f"{type(error).__name__}{': ' + said if said else ''}{' at ' + at if at else ''}"
 
 

@@ -7,9 +7,13 @@ from collections.abc import Sequence
 
 import torch
 import torch_xla
+import torch_xla.debug.metrics as metrics
 from torch_xla.core import xla_builder
 
 _C = torch_xla._XLAC
+
+FIRST: dict[int, int] = {}
+"""Numbers that data has for having been asked for -> the one that it had first."""
 
 
 def placeholder(shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
@@ -27,14 +31,26 @@ def tensor_id(tensor: torch.Tensor) -> int:
     return _C._xla_get_tensor_id(tensor)
 
 
+def is_lazy(tensor: torch.Tensor) -> bool:
+    """Is a tensor on the device one of torch_xla's own? Those that dynamo and autograd wrap while they trace are not."""
+    try:
+        tensor_id(tensor)
+    except RuntimeError:
+        return False
+    return True
+
+
 def alias_id(tensor: torch.Tensor) -> int:
     """The number of the value that an in-place update replaced. A sync lets the argument of that number be overwritten."""
     return int(re.search(r"AliasID: (\d+)", _C._get_xla_tensor_debug_info(tensor)).group(1))
 
 
 def argument_ids(outputs: Sequence[torch.Tensor]) -> tuple[list[int], list[torch.Tensor]]:
-    """Numbers and values of the program's arguments, in its order."""
-    return _C._get_tensors_xla_device_data_node(list(outputs), [])
+    """Numbers and values of the program's arguments, in its order. Under SPMD asking gives the data a new number, that of the value returned here."""
+    numbers, values = _C._get_tensors_xla_device_data_node(list(outputs), [])
+    numbers = [FIRST.get(number, number) for number in numbers]
+    FIRST.update(zip(map(tensor_id, values), numbers))
+    return numbers, values
 
 
 def bytecode(outputs: Sequence[torch.Tensor]) -> bytes:
@@ -54,6 +70,16 @@ def newest_id() -> int:
 def pending(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     """Those that a sync would compute."""
     return [tensor for tensor, waits in zip(tensors, _C._check_tensor_need_materialization(list(tensors))) if waits]
+
+
+def waiting() -> int:
+    """How many tensors a sync would compute, those that Python cannot reach among them."""
+    return sum(_C._check_device_tensor_need_materialization(_C._xla_get_default_device()))
+
+
+def host_results() -> int:
+    """How many operations ran on the host so far, and left their results as if they had been uploaded."""
+    return sum(metrics.counter_value(operator) or 0 for operator in metrics.executed_fallback_ops())
 
 
 def seed_id() -> int | None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import prod
 
 import torch
@@ -14,34 +14,34 @@ from xlaport.preflight.trace import lazy, sharding
 
 @dataclass(frozen=True)
 class Named:
-    """What a value is: `kind` is parameter, buffer, optimizer, batch, state, scalar or seed."""
+    """What a value is: `kind` is parameter, buffer, optimizer, gradient, batch, state, scalar or seed."""
 
     kind: str
     name: str
     sharding: str | None = None
 
 
-def arguments(outputs: Sequence[torch.Tensor], names: Mapping[int, Named], since: int | None = None) -> list[Argument]:
+def arguments(outputs: Sequence[torch.Tensor], names: Mapping[int, Named], batch: Collection[int] = ()) -> list[Argument]:
     """The arguments of the program of these outputs. One is donated when a result replaces its value.
 
-    What has no name is of the batch when its number is above `since`, else a state of the program.
+    What nothing owns is of the batch when its number is among those, else a state of the program.
     """
     ids, values = lazy.argument_ids(outputs)
     replaced = {lazy.alias_id(output) for output in lazy.pending(outputs)}
     seed = lazy.seed_id()
     found = []
     for number, value in zip(ids, values):
-        known = names.get(number) or nameless(number, value, since, number == seed)
+        known = names.get(number) or nameless(value, number == seed)
+        if known.kind == "state" and number in batch and number not in replaced:
+            known = replace(known, kind="batch")
         found.append(argument(value, known, number in replaced))
     return found
 
 
-def nameless(number: int, value: torch.Tensor, since: int | None, is_seed: bool) -> Named:
+def nameless(value: torch.Tensor, is_seed: bool) -> Named:
     if is_seed:
         return Named("seed", "random seed")
-    if value.dim() == 0:
-        return Named("scalar", "")
-    return Named("batch" if since is not None and number > since else "state", "")
+    return Named("state" if value.dim() else "scalar", "")
 
 
 def argument(value: torch.Tensor, known: Named, donated: bool) -> Argument:

@@ -26,9 +26,12 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 from xlaport.errors import UserError
 from xlaport.preflight.step import Argument
 from xlaport.preflight.trace import lazy, lines, living, program, sharding, stablehlo, unsteady
+from xlaport.preflight.trace.apart import Apart
 from xlaport.preflight.trace.living import Living
+from xlaport.preflight.trace.program import Named
 from xlaport.preflight.trace.steady import Steadiness, Sync
 from xlaport.preflight.trace.unsteady import Graph
+from xlaport.preflight.trace.uploads import Uploads
 from xlaport.preflight.trace.watch import Watch
 from xlaport.preflight.trace.writing import write
 from xlaport.runtime import launcher
@@ -56,7 +59,7 @@ def trace(request: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     except SystemExit as ended:
         if ended.code not in (None, 0):
             said = ended.code if isinstance(ended.code, int) else repr(str(ended.code).partition("\n")[0])
-            return failed(f"the script ended with {said}", recorder, printed=True)
+            return failed(f"the script ended with {said}", recorder, printed=True, broke=True)
     except UserError:
         raise
     except Exception as error:
@@ -68,15 +71,17 @@ def trace(request: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         from xlaport.preflight.trace.child import raised
 
         traceback.print_exc()
-        return failed(f"the script raised {raised(error)}", recorder)
+        return failed(f"the script raised {raised(error)}", recorder, broke=True)
     return failed("the script ended", recorder)
 
 
-def failed(how: str, recorder: Recorder, printed: bool = False) -> dict[str, Any]:
-    """The answer when the program ended: the step, if it was known by then. `printed`: what it printed last may say why."""
+def failed(how: str, recorder: Recorder, printed: bool = False, broke: bool = False) -> dict[str, Any]:
+    """The answer when the program ended: the step, if it was known by then. `printed`: what it printed last may say why.
+    `broke`: it ended for an error, which is the cause where it had not come to a sync."""
     if recorder.is_known:
         return recorder.answer()
-    return {"status": "error", "error": f"{how} before a step repeated: {recorder.why_not()}", "sites": [], "printed": printed}
+    why = how if broke and not recorder.steadiness.seen else f"{how} before a step repeated: {recorder.why_not()}"
+    return {"status": "error", "error": why, "sites": [], "printed": printed}
 
 
 def wants_launcher(error: Exception) -> bool:
@@ -93,7 +98,7 @@ def answer_before_exit(recorder: Recorder) -> None:
 
     def exit_answered(status: int) -> None:
         if os.getpid() == process:
-            recorder.leave(failed(f"the script left by os._exit({status})", recorder, printed=status != 0))
+            recorder.leave(failed(f"the script left by os._exit({status})", recorder, printed=status != 0, broke=status != 0))
         leave(status)
 
     os._exit = exit_answered
@@ -126,7 +131,9 @@ class Recorder:
         self.steadiness = Steadiness()
         self.graphs: dict[str, Graph] = {}
         self.updates = False
-        self.last_id = 0
+        self.apart = Apart()
+        self.uploads = Uploads()
+        self.gradients: dict[int, Named] = {}
         self.expected: list[Sync] = []
         self.kept: list[Captured] = []
         self.watch: Watch | None = None
@@ -135,12 +142,14 @@ class Recorder:
 
     def install(self, spmd_wanted: bool) -> None:
         register_optimizer_step_post_hook(self.on_update)
+        self.apart.install()
+        self.uploads.install()
         native = torch_xla._XLAC._xla_step_marker
 
         def step_marker(*args: Any, **kwargs: Any) -> Any:
             self.on_sync()
             result = native(*args, **kwargs)
-            self.last_id = lazy.newest_id()
+            self.uploads.after_sync()
             return result
 
         torch_xla._XLAC._xla_step_marker = step_marker
@@ -153,15 +162,21 @@ class Recorder:
         self.updates = True
 
     def on_sync(self) -> None:
-        alive = living.look()
-        if not lazy.pending(alive.tensors):
+        apart = self.apart.ran()
+        if not lazy.waiting() and not apart:
             return
         if self.watch:
             self.count_watched()
             return
+        alive = living.look()
         text = lazy.text([])
-        sync = Sync(stablehlo.fingerprint(text), self.updates)
+        sync = Sync(stablehlo.fingerprint(text), self.updates, apart)
         self.updates = False
+        self.uploads.before_sync(alive)
+        self.take(sync, alive, text)
+        self.gradients = alive.gradients()
+
+    def take(self, sync: Sync, alive: Living, text: str) -> None:
         if self.expected and sync == self.expected[len(self.kept) - 1]:
             self.keep(alive, text)
             return
@@ -170,6 +185,8 @@ class Recorder:
         self.remember(sync, alive, text)
         if self.steadiness.period:
             self.expected = self.steadiness.seen[-self.steadiness.period :]  # this sync is the last one of it
+            if any(sync.apart for sync in self.expected):
+                self.leave({"status": "error", "error": self.apart.sentence(), "sites": []})
             self.keep(alive, text)
         elif len(self.steadiness.seen) >= self.most:
             self.leave(failed(f"{self.most} syncs were made (--steps)", self))
@@ -179,7 +196,7 @@ class Recorder:
     def keep(self, alive: Living, text: str) -> None:
         """Take the graph of one sync of the period; after the last one, watch."""
         step = stablehlo.read(text)
-        self.kept.append(Captured(lazy.bytecode([]), self.table(step, alive), len(lazy.pending(alive.tensors)), len(step.operations)))
+        self.kept.append(Captured(lazy.bytecode([]), self.table(step, alive), lazy.waiting(), len(step.operations)))
         if len(self.kept) == len(self.expected):
             self.trainable = sum(parameter.numel() * parameter.element_size() for parameter in alive.trained() if parameter.requires_grad)
             self.left = len(self.kept)
@@ -196,7 +213,7 @@ class Recorder:
         return self.watch is not None
 
     def table(self, step: stablehlo.Program, alive: Living) -> list[Argument]:
-        return matched(step, program.arguments(alive.tensors, alive.names(self.last_id), self.last_id))
+        return matched(step, program.arguments(alive.tensors, alive.names(self.gradients), self.uploads.batch(len(self.expected) or 1)))
 
     def answer(self) -> dict[str, Any]:
         kept = max(self.kept, key=lambda captured: captured.operations)
@@ -240,6 +257,8 @@ class Recorder:
 
     def why_not(self) -> str:
         seen = self.steadiness.seen
+        if self.apart.has_run or any(sync.apart for sync in seen):
+            return self.apart.sentence()
         if not seen:
             return "it never made a sync (torch_xla.sync(), xm.mark_step() or xm.optimizer_step(optimizer, barrier=True))"
         last = [sync.graph for sync in seen if sync.updates or self.steadiness.never_trains]

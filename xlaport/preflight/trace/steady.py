@@ -13,10 +13,11 @@ ALONE = 3
 
 @dataclass(frozen=True)
 class Sync:
-    """`graph` is its hash; `updates` says whether an optimizer made a step since the sync before."""
+    """`graph` is its hash; `updates` says whether an optimizer made a step since the sync before, `apart` whether other programs ran."""
 
     graph: str
     updates: bool
+    apart: bool = False
 
 
 @dataclass

@@ -10,7 +10,7 @@ from xlaport.reports import html
 from xlaport.reports.preflight import markdown, text as words
 
 COLOURS = {
-    "parameter": "#3b6fb6", "optimizer": "#7aa6d8", "batch": "#c8a24a", "buffer": "#8d8d8d", "state": "#8d8d8d", "padding": "#cccccc",
+    "parameter": "#3b6fb6", "optimizer": "#7aa6d8", "gradient": "#9db8a0", "batch": "#c8a24a", "buffer": "#8d8d8d", "state": "#8d8d8d", "padding": "#cccccc",
     "temporaries": "#c0563f", "outputs": "#6a994e", "code": "#6b4e9b",
 }
 

@@ -22,7 +22,7 @@ WORDS = {
     Verdict.FITS: "FITS", Verdict.DOES_NOT_FIT: "DOES NOT FIT", Verdict.UNSUPPORTED: "UNSUPPORTED", Verdict.UNKNOWN: "NO ANSWER",
 }
 KINDS = {
-    "parameter": ("parameters", "P"), "optimizer": ("optimizer", "O"), "batch": ("batch", "B"), "buffer": ("buffers", "U"),
+    "parameter": ("parameters", "P"), "optimizer": ("optimizer", "O"), "gradient": ("gradients", "G"), "batch": ("batch", "B"), "buffer": ("buffers", "U"),
     "state": ("other state", "S"), "padding": ("padding", "p"), "temporaries": ("activations", "A"), "outputs": ("outputs", "R"), "code": ("code", "C"),
 }
 """Kind of memory -> its word, and its letter in the bar."""
