@@ -8,6 +8,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+import torch
+from torch import nn, optim
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "preflight"))
 from tracing_support import SMALL, TRAIN, line, ran, refused, step, tracer  # noqa: E402
@@ -121,6 +123,62 @@ def test_what_runs_on_the_device_is_not_named():
 )
 def test_what_is_wrong_with_a_factory_is_a_sentence(function, arguments, said):
     assert refused(function, **arguments).reason == said
+
+
+def described(**fields):
+    """What is made of a factory's dict, with its functions called as a trace calls them."""
+    from xlaport.preflight.trace import contract
+
+    made = {"model": lambda: nn.Linear(2, 2), "optimizer": optim.AdamW, "batch": {"x": ((8, 2), torch.float32)}, "step": lambda model, batch: model(batch["x"]).sum()}
+    found = contract.read(made | fields, "f")
+    model = found.model()
+    if callable(found.shard):
+        found.shard(model)
+    found.optimizer(model.parameters())
+    return found
+
+
+def test_fields_of_a_factory_in_their_forms():
+    assert described(layers=nn.Linear).layers == described(layers=[nn.Linear]).layers == (nn.Linear,)
+    assert described(shard="fsdp").shard == "fsdp" and described(shard=False).shard is None
+    assert described(shard=lambda model: None).shard(None) is None
+    assert described(model=nn.Identity, optimizer=lambda _: optim.SGD([nn.Parameter()])).model().training
+    assert described(batch={"x": (iter((8, 2.0)), "int64", ("fsdp", None))}).batch["x"].spec == ("fsdp", None)
+
+
+@pytest.mark.parametrize(
+    "field, write, said",
+    [
+        ("model", "nn.Linear(2, 2)", "model of f is a Linear; it must be a function that makes it, as it is made on the meta device"),
+        ("model", "nn.Linear", "model of f is called with (): missing a required argument: 'in_features'"),
+        ("model", "lambda: 3", "model of f returned 3, not a torch.nn.Module"),
+        ("model", "lambda: sys.exit(3)", "model of f ended the program (SystemExit: 3)"),
+        ("optimizer", "optim.SGD([nn.Parameter()])", "optimizer of f is SGD, not a callable with the parameters (parameters)"),
+        ("optimizer", "lambda parameters: 3", "optimizer of f returned 3, not an optimizer"),
+        ("optimizer", "optim.LBFGS", "optimizer of f returned LBFGS, whose step needs a closure that runs the model again: preflight traces steps of one forward pass"),
+        ("step", "lambda model: 1", "step of f is called with (model, batch): too many positional arguments"),
+        ("step", "3", "step of f is 3, not a callable with the parameters (model, batch)"),
+        ("shard", "3", 'shard of f is 3; it is "fsdp" or a callable that gets the model'),
+        ("shard", "lambda model: 3", "shard of f returned 3, not a torch.nn.Module"),
+        ("layers", "3", "layers of f: 3 is not a class; it is the class of the repeated blocks, or a tuple of classes"),
+        ("layers", "'Block'", "layers of f: 'Block' is not a class; it is the class of the repeated blocks, or a tuple of classes"),
+        ("batch", "[1]", "batch of f is [1], not a dict of (shape, dtype) by name"),
+        ("batch", "None", "batch of f is None, not a dict of (shape, dtype) by name"),
+        ("batch", "dict(x=torch.zeros(8, 2))", "x in the batch of f is Tensor, not (shape, dtype) with a shape of whole numbers from 0 up"),
+        ("batch", "dict(x=((-8, 2), 'int64'))", "x in the batch of f is ((-8, 2), 'int64'), not (shape, dtype) with a shape of whole numbers from 0 up"),
+        ("batch", "dict(x=((8.5, 2), 'int64'))", "x in the batch of f is ((8.5, 2), 'int64'), not (shape, dtype) with a shape of whole numbers from 0 up"),
+        ("batch", "dict(x=((8, 2), 'int64', ('fsdp',)))", "x in the batch of f has the shape (8, 2), and its partition spec ('fsdp',) is not of as many dimensions"),
+    ],
+)
+def test_what_is_wrong_with_a_field_of_a_factory_is_a_sentence_that_names_it(field, write, said):
+    with pytest.raises(UserError) as raised:
+        described(**{field: eval(write, {"nn": nn, "optim": optim, "torch": torch, "sys": sys})})
+    assert str(raised.value) == said
+
+
+def test_a_factory_that_ends_the_program_is_a_sentence():
+    reason = refused("ending").reason
+    assert reason == f"{SMALL}:ending ended the program (SystemExit: 0) at {line(SMALL, 'ending')}"
 
 
 def test_variants_of_a_step():

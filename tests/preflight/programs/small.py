@@ -177,3 +177,7 @@ def no_step():
 
 def other_optimizer():
     return one(lambda layer, x: layer(x).sum()) | {"optimizer": lambda parameters: torch.optim.Rprop(parameters)}
+
+
+def ending():
+    raise SystemExit(0)  # line: ending

@@ -74,7 +74,11 @@ def hlo_sharding(mesh: xs.Mesh, partition_spec: tuple) -> str:
 
 
 def axis_number(mesh: xs.Mesh, axis: str | int) -> int:
-    return mesh.axis_names.index(axis) if isinstance(axis, str) else axis
+    """Raises `ValueError`, as torch_xla does where the mesh has no such axis."""
+    names = list(mesh.axis_names or ())
+    if axis not in names and axis not in range(len(mesh.mesh_shape)):
+        raise ValueError(f"the mesh has no axis {axis!r} for a partition spec (its axes: {', '.join(names) or len(mesh.mesh_shape)})")
+    return names.index(axis) if axis in names else axis
 
 
 def shards(spec: str | None) -> int:

@@ -20,7 +20,8 @@ def described(request: Mapping[str, Any], devices: int) -> Step:
         from xlaport.preflight.trace import huggingface
 
         return huggingface.step(request["huggingface"], devices)
-    function, name = loaded(request["factory"])
+    with contract.without_exit(request["factory"]):
+        function, name = loaded(request["factory"])
     arguments = dict(request["arguments"])
     parameters = inspect.signature(function).parameters
     accepts_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
@@ -29,7 +30,9 @@ def described(request: Mapping[str, Any], devices: int) -> Step:
         raise UserError(f"{name} has no parameter {', '.join(unknown)}")
     if "chips" in parameters:
         arguments.setdefault("chips", request["chips"])
-    return contract.read(function(**arguments), name)
+    with contract.without_exit(name):
+        made = function(**arguments)
+    return contract.read(made, name)
 
 
 def loaded(target: str) -> tuple[Any, str]:
