@@ -9,6 +9,13 @@ from xlaport.ruleset.api import Context, Mode, syntax
 
 
 NOTHING_RUNS = "nothing runs on XLA until the step ends"
+FRESH = (
+    'for parameter in (p for group in {optimizer}.param_groups for p in group["params"] if p.grad is not None):\n'
+    "    parameter.grad = parameter.grad.clone()  # torch_xla 2.9 loses the average of an accumulated gradient where a view is made of it\n"
+)
+"""Measured with two replicas: after two backward passes, or one onto gradients that were set to 0, `xm.reduce_gradients` and then
+`clip_grad_norm_`, `detach()` or the first step of SGD with momentum take each replica's own gradients."""
+
 BY_HAND = NOTHING_RUNS + "; the program has a process group and no DistributedDataParallel: nothing is added that averages gradients"
 
 
@@ -31,7 +38,7 @@ def of_callers(context: Context):
         places = gradients.averaged_at(context.training, step, gradients.is_use)
         if places and not gradients.averaged_at(context.training, step, gradients.is_reduction):
             message = "gradients are averaged before they are used, and once more where the optimizer steps, which changes nothing"
-            yield context.finding(call, message, averaged_at(context, places, ast.unparse(optimizer)))
+            yield context.finding(call, message, averaged_at(context, places, ast.unparse(optimizer), fresh(context, step, ast.unparse(optimizer))))
 
 
 def is_ported(context: Context, step: Step) -> bool:
@@ -69,9 +76,19 @@ def finding_for(context: Context, step: Step, averaged: set[tuple[gradients.Plac
         optimizer = ast.unparse(step.optimizer)
         missing = [place for place in places if (place, optimizer) not in averaged]  # two steps in branches share what is before them
         averaged.update((place, optimizer) for place in missing)
-        ops = [*averaged_at(context, missing, optimizer), *(plain_step(context, step) or ())]
+        ops = [*averaged_at(context, missing, optimizer, fresh(context, step, optimizer)), *(plain_step(context, step) or ())]
         return context.finding(step.call, "gradients are averaged before they are used", ops)
-    return context.finding(step.call, NOTHING_RUNS, xla_step(context, step))
+    return context.finding(step.call, NOTHING_RUNS, [*own_gradients(context, step), *xla_step(context, step)])
+
+
+def fresh(context: Context, step: Step, optimizer: str) -> str:
+    """Statements that give a gradient storage of its own, where it may have been accumulated in place."""
+    return FRESH.replace("{optimizer}", optimizer) if gradients.may_accumulate(context.training, step) else ""
+
+
+def own_gradients(context: Context, step: Step):
+    code = fresh(context, step, ast.unparse(step.optimizer)) if context.mode is Mode.MP and closure_of(step) is None else ""
+    return context.insert(syntax.statement_of(step.call), "before", code.rstrip("\n")) if code else []
 
 
 def xla_step(context: Context, step: Step):
@@ -108,6 +125,6 @@ def syncs_next(context: Context, statement: ast.stmt) -> bool:
     return any(is_sync(later, context.names) for later in syntax.following(statement))
 
 
-def averaged_at(context: Context, places: list[gradients.Place], optimizer: str):
+def averaged_at(context: Context, places: list[gradients.Place], optimizer: str, fresh: str):
     pinned = ", pin_layout=False" if has_unpinned_collectives(context.module, context.project) else ""
-    return [op for statement, where in places for op in context.insert(statement, where, f"xm.reduce_gradients({optimizer}{pinned})")]
+    return [op for statement, where in places for op in context.insert(statement, where, f"{fresh}xm.reduce_gradients({optimizer}{pinned})")]

@@ -54,6 +54,24 @@ def train(rank: int, reduced: bool) -> dict:
     return {"losses": losses, "gradients": gradients, "weights": [parameter.sum().item() for parameter in model.cpu().parameters()]}
 
 
+def accumulate(rank: int, fresh: bool) -> float:
+    """A weight after a step of two backward passes and a clip that changes nothing."""
+    device = torch_xla.device()
+    model = torch.nn.utils.skip_init(nn.Linear, 3, 1, bias=False).to(device)
+    nn.init.zeros_(model.weight)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for scale in (1, 2):
+        model(torch.full((2, 3), float(scale * (rank + 1))).to(device)).sum().backward()
+    if fresh:
+        for parameter in (p for group in optimizer.param_groups for p in group["params"] if p.grad is not None):
+            parameter.grad = parameter.grad.clone()
+    xm.reduce_gradients(optimizer)
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1e9)
+    optimizer.step()
+    torch_xla.sync()
+    return model.weight[0, 0].item()
+
+
 def alone(ranks: int) -> dict:
     model, optimizer = build()
     losses, gradients = [], []
@@ -92,7 +110,7 @@ def fail(rank: int) -> None:
 
 def main() -> None:
     count = replicas.device_count()
-    seen = {"right": replicas.run(train, (True,)), "drifting": replicas.run(train, (False,)), "exchange": replicas.run(exchange), "alone": alone(count)}
+    seen = {"right": replicas.run(train, (True,)), "drifting": replicas.run(train, (False,)), "exchange": replicas.run(exchange), "accumulated": {kind: replicas.run(accumulate, (kind == "fresh",)) for kind in ("fresh", "in place")}, "alone": alone(count)}
     try:
         replicas.run(fail)
     except ValueError as error:

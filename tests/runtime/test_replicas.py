@@ -45,6 +45,13 @@ def test_without_the_reduction_replicas_drift(seen):
     assert seen["drifting"][0]["weights"] != seen["drifting"][1]["weights"]
 
 
+def test_an_accumulated_gradient_is_averaged_where_it_has_storage_of_its_own(seen):
+    """torch_xla 2.9: without, the clip takes the gradient as it was before. XP201 rests on it."""
+    wanted = -0.1 * sum(6.0 * (rank + 1) for rank in range(COUNT)) / COUNT
+    assert seen["accumulated"]["fresh"] == pytest.approx([wanted] * COUNT)
+    assert seen["accumulated"]["in place"] == pytest.approx([-0.6 * (rank + 1) for rank in range(COUNT)])
+
+
 def test_each_replica_has_groups_and_random_numbers_of_its_own(seen):
     total = sum(range(COUNT))
     for rank, replica in enumerate(seen["exchange"]):

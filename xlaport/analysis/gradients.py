@@ -21,6 +21,9 @@ CLEARS = frozenset({"zero_", "detach_", "requires_grad_"})
 DESCRIBES = frozenset({"shape", "dtype", "device", "layout", "is_sparse", "size", "numel", "dim", "ndim"})
 SPEAKS_OF_GRADIENTS = re.compile(r"\.grad\b|clip_grad|\.backward\(")
 STEPS = re.compile(r"\.step\(")
+ACCUMULATES = re.compile(r"\bno_sync\b|require_backward_grad_sync|sync_gradients|set_to_none\s*=\s*False|zero_grad\(\s*False|accum|need_update|update_freq")
+"""Text of a program that adds gradients to those that are there."""
+
 DEEPEST = 3
 """Calls of functions of the project that are followed."""
 
@@ -68,6 +71,54 @@ def inside(training: Training, statement: ast.stmt, is_use: Test) -> list[Place]
 
 def after(branch: list[ast.stmt]) -> list[Place]:
     return [] if isinstance(branch[-1], (ast.Return, ast.Continue, ast.Break, ast.Raise)) else [(branch[-1], "after")]
+
+
+# -- sums of several backward passes
+
+
+def may_accumulate(training: Training, step: Step) -> bool:
+    """May a gradient be the sum of several backward passes, or be added to one that was cleared and kept?"""
+    values = training.values
+    if values.project.program_mentions(values.path, ACCUMULATES):
+        return True
+    if step.loop is None:
+        return False
+    passes = most(step.loop.body, lambda statement: does(training, statement, is_backward))
+    made = most(step.loop.body, lambda statement: any(node is other.call for other in (*training.steps, step) for node in ast.walk(statement)))
+    return passes > made or passes > 0 and is_sometimes(training, step)
+
+
+def most(block: list[ast.stmt], counts: Callable[[ast.stmt], bool]) -> int:
+    """Statements that count on the path with most of them; a loop is taken for two rounds."""
+    total = 0
+    for statement in block:
+        if isinstance(statement, ast.If):
+            total += max(most(statement.body, counts), most(statement.orelse, counts))
+        elif isinstance(statement, (ast.With, ast.AsyncWith)):
+            total += most(statement.body, counts)
+        elif isinstance(statement, ast.Try):
+            total += most([*statement.body, *statement.orelse, *statement.finalbody], counts)
+        elif isinstance(statement, (ast.For, ast.AsyncFor, ast.While)):
+            total += 2 * most(statement.body, counts)
+        else:
+            total += counts(statement)
+    return total
+
+
+def is_sometimes(training: Training, step: Step) -> bool:
+    """Is the step under a condition that gradients are not computed under, and no other branch steps?"""
+    child, parent = statement_of(step.call), statement_of(step.call).parent
+    while parent is not None and parent is not step.loop:
+        if isinstance(parent, ast.If):
+            others = parent.orelse if child in parent.body else parent.body
+            steps_too = any(node is other.call for other in training.steps for statement in others for node in ast.walk(statement))
+            if not steps_too and not any(is_backward(node, training.values) for node in ast.walk(parent)):
+                return True
+        child, parent = parent, parent.parent
+    return False
+
+
+# -- uses
 
 
 def is_clip(node: ast.AST, values: Values) -> bool:
