@@ -72,7 +72,7 @@ LISTED: dict[str, set[str]] = {
         'packed = pack_padded_sequence(self.embed(tokens), lengths, batch_first=True)',
         'packed = pack_padded_sequence(self.embed(tokens).cpu(), lengths, batch_first=True).to("tpu")',
     },
-    "segmentation": {
+    "segmentation": {"@torch.inference_mode()", "@torch.no_grad()", 
         'optimizer.step()',
         'scaler.step(optimizer)',
     },
@@ -96,7 +96,7 @@ LISTED: dict[str, set[str]] = {
 """Program -> lines that one of the two ways has and the other has not.
 
 A test for the device is answered by the first port; the scaler is off, so that it steps with the optimizer; fused optimizers, memory readings and packed
-sequences have forms of their own on torch_xla, which are kept or reported.
+sequences and inference mode have forms of their own on torch_xla, which are kept or reported.
 """
 
 SHARDED = {"gpt_fsdp1.py", "gpt_fsdp2.py"}
