@@ -72,7 +72,9 @@ LISTED: dict[str, set[str]] = {
         'packed = pack_padded_sequence(self.embed(tokens), lengths, batch_first=True)',
         'packed = pack_padded_sequence(self.embed(tokens).cpu(), lengths, batch_first=True).to("tpu")',
     },
-    "segmentation": {"@torch.inference_mode()", "@torch.no_grad()", 
+    "segmentation": {
+        '@torch.inference_mode()',
+        '@torch.no_grad()',
         'optimizer.step()',
         'scaler.step(optimizer)',
     },
