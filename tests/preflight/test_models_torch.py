@@ -112,12 +112,13 @@ def test_llama_1b_on_16_chips(ask, name):
     assert {"all-gather"} <= {collective["kind"] for collective in found["collectives"]}
 
 
-@pytest.mark.parametrize("name", ["llama-7b-64", "llama-7b-16"])
-def test_llama_7b(ask, name):
+@pytest.mark.parametrize("name, host", [("llama-7b-64", 8e9), ("llama-7b-64-class", 6e9), ("llama-7b-16", 6e9)])
+def test_llama_7b(ask, name, host):
+    """`host`: bytes that one process may take here. 7.3 GB were seen for `wrap` over 64 chips, 3.7 for FSDPv2, 5.0 over 16."""
     found = ask(name)
     check(name, found, arguments=0.02)  # of 64 shares of the MLP each has 172 rows, which tiles pad to 176
     effort = found["effort"]
-    assert max(effort["trace_rss"], effort["compile_rss"]) < 8e9  # 7.3 GB for 64 chips, 5.0 for 16
+    assert max(effort["trace_rss"], effort["compile_rss"]) < host
     assert effort["trace_cpu"] + effort["compile_cpu"] < 2 * 600  # ten minutes of two cores
 
 
