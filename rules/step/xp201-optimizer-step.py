@@ -6,16 +6,9 @@ from xlaport.analysis import gradients
 from xlaport.analysis.parallel import exchanges_by_hand, has_unpinned_collectives
 from xlaport.analysis.training import Step, is_sync
 from xlaport.ruleset.api import Context, Mode, syntax
-
+from xlaport.ruleset.averaging import fresh
 
 NOTHING_RUNS = "nothing runs on XLA until the step ends"
-FRESH = (
-    'for parameter in (p for group in {optimizer}.param_groups for p in group["params"] if p.grad is not None):\n'
-    "    parameter.grad = parameter.grad.clone()  # torch_xla 2.9 loses the average of an accumulated gradient where a view is made of it\n"
-)
-"""Measured with two replicas: after two backward passes, or one onto gradients that were set to 0, `xm.reduce_gradients` and then
-`clip_grad_norm_`, `detach()` or the first step of SGD with momentum take each replica's own gradients."""
-
 BY_HAND = NOTHING_RUNS + "; the program has a process group and no DistributedDataParallel: nothing is added that averages gradients"
 
 
@@ -38,7 +31,7 @@ def of_callers(context: Context):
         places = gradients.averaged_at(context.training, step, gradients.is_use)
         if places and not gradients.averaged_at(context.training, step, gradients.is_reduction):
             message = "gradients are averaged before they are used, and once more where the optimizer steps, which changes nothing"
-            yield context.finding(call, message, averaged_at(context, places, ast.unparse(optimizer), fresh(context, step, ast.unparse(optimizer))))
+            yield context.finding(call, message, averaged_at(context, places, ast.unparse(optimizer), own_storage(context, step, ast.unparse(optimizer))))
 
 
 def is_ported(context: Context, step: Step) -> bool:
@@ -76,18 +69,22 @@ def finding_for(context: Context, step: Step, averaged: set[tuple[gradients.Plac
         optimizer = ast.unparse(step.optimizer)
         missing = [place for place in places if (place, optimizer) not in averaged]  # two steps in branches share what is before them
         averaged.update((place, optimizer) for place in missing)
-        ops = [*averaged_at(context, missing, optimizer, fresh(context, step, optimizer)), *(plain_step(context, step) or ())]
+        ops = [*averaged_at(context, missing, optimizer, own_storage(context, step, optimizer)), *(plain_step(context, step) or ())]
         return context.finding(step.call, "gradients are averaged before they are used", ops)
     return context.finding(step.call, NOTHING_RUNS, [*own_gradients(context, step), *xla_step(context, step)])
 
 
-def fresh(context: Context, step: Step, optimizer: str) -> str:
-    """Statements that give a gradient storage of its own, where it may have been accumulated in place."""
-    return FRESH.replace("{optimizer}", optimizer) if gradients.may_accumulate(context.training, step) else ""
+def own_storage(context: Context, step: Step, optimizer: str) -> str:
+    """Statements before an average of gradients, where they may have been accumulated in place."""
+    return fresh(optimizer) + "\n" if gradients.may_accumulate(context.training, step, steps_with(context, step)) else ""
+
+
+def steps_with(context: Context, step: Step) -> list[ast.Call]:
+    return [step.call, *(other.call for other in context.training.steps)]
 
 
 def own_gradients(context: Context, step: Step):
-    code = fresh(context, step, ast.unparse(step.optimizer)) if context.mode is Mode.MP and closure_of(step) is None else ""
+    code = own_storage(context, step, ast.unparse(step.optimizer)) if context.mode is Mode.MP and closure_of(step) is None else ""
     return context.insert(syntax.statement_of(step.call), "before", code.rstrip("\n")) if code else []
 
 
@@ -125,6 +122,6 @@ def syncs_next(context: Context, statement: ast.stmt) -> bool:
     return any(is_sync(later, context.names) for later in syntax.following(statement))
 
 
-def averaged_at(context: Context, places: list[gradients.Place], optimizer: str, fresh: str):
+def averaged_at(context: Context, places: list[gradients.Place], optimizer: str, first: str):
     pinned = ", pin_layout=False" if has_unpinned_collectives(context.module, context.project) else ""
-    return [op for statement, where in places for op in context.insert(statement, where, f"{fresh}xm.reduce_gradients({optimizer}{pinned})")]
+    return [op for statement, where in places for op in context.insert(statement, where, f"{first}xm.reduce_gradients({optimizer}{pinned})")]

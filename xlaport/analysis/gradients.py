@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from xlaport.analysis.facts import FUNCTIONS, block_of, enclosing_function, is_called, is_dead, statement_of
 from xlaport.analysis.project import Module
@@ -76,16 +76,20 @@ def after(branch: list[ast.stmt]) -> list[Place]:
 # -- sums of several backward passes
 
 
-def may_accumulate(training: Training, step: Step) -> bool:
-    """May a gradient be the sum of several backward passes, or be added to one that was cleared and kept?"""
+def may_accumulate(training: Training, step: Step, ends: Sequence[ast.Call]) -> bool:
+    """May a gradient be the sum of several backward passes, or be added to one that was cleared and kept? `ends`: calls that end a step, this one's too."""
     values = training.values
     if values.project.program_mentions(values.path, ACCUMULATES):
         return True
     if step.loop is None:
         return False
     passes = most(step.loop.body, lambda statement: does(training, statement, is_backward))
-    made = most(step.loop.body, lambda statement: any(node is other.call for other in (*training.steps, step) for node in ast.walk(statement)))
-    return passes > made or passes > 0 and is_sometimes(training, step)
+    made = most(step.loop.body, lambda statement: holds(statement, ends))
+    return passes > made or passes > 0 and is_sometimes(training, step, ends)
+
+
+def holds(statement: ast.stmt, calls: Sequence[ast.Call]) -> bool:
+    return any(node is call for call in calls for node in ast.walk(statement))
 
 
 def most(block: list[ast.stmt], counts: Callable[[ast.stmt], bool]) -> int:
@@ -105,14 +109,13 @@ def most(block: list[ast.stmt], counts: Callable[[ast.stmt], bool]) -> int:
     return total
 
 
-def is_sometimes(training: Training, step: Step) -> bool:
+def is_sometimes(training: Training, step: Step, ends: Sequence[ast.Call]) -> bool:
     """Is the step under a condition that gradients are not computed under, and no other branch steps?"""
     child, parent = statement_of(step.call), statement_of(step.call).parent
     while parent is not None and parent is not step.loop:
         if isinstance(parent, ast.If):
             others = parent.orelse if child in parent.body else parent.body
-            steps_too = any(node is other.call for other in training.steps for statement in others for node in ast.walk(statement))
-            if not steps_too and not any(is_backward(node, training.values) for node in ast.walk(parent)):
+            if not any(holds(statement, ends) for statement in others) and not any(is_backward(node, training.values) for node in ast.walk(parent)):
                 return True
         child, parent = parent, parent.parent
     return False
