@@ -101,6 +101,14 @@ def exchange(rank: int) -> dict:
     return {"found": found, "random": torch.rand(()).item(), "sum": xm.mesh_reduce("sum", rank, sum)}
 
 
+def wait(rank: int) -> float:
+    """Each launch is waited for, by one replica while the others may have launched the next."""
+    for step in range(3):
+        total = xm.all_reduce("sum", torch.ones(1).to(torch_xla.device()) + step)
+        torch_xla.sync(wait=True)
+    return total.item()
+
+
 def fail(rank: int) -> None:
     torch_xla.sync()
     if rank == 1:
@@ -110,7 +118,7 @@ def fail(rank: int) -> None:
 
 def main() -> None:
     count = replicas.device_count()
-    seen = {"right": replicas.run(train, (True,)), "drifting": replicas.run(train, (False,)), "exchange": replicas.run(exchange), "accumulated": {kind: replicas.run(accumulate, (kind == "fresh",)) for kind in ("fresh", "in place")}, "alone": alone(count)}
+    seen = {"right": replicas.run(train, (True,)), "drifting": replicas.run(train, (False,)), "exchange": replicas.run(exchange), "waiting": replicas.run(wait), "accumulated": {kind: replicas.run(accumulate, (kind == "fresh",)) for kind in ("fresh", "in place")}, "alone": alone(count)}
     try:
         replicas.run(fail)
     except ValueError as error:

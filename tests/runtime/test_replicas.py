@@ -60,6 +60,10 @@ def test_each_replica_has_groups_and_random_numbers_of_its_own(seen):
         assert replica["sum"] == total
 
 
+def test_a_replica_may_wait_for_its_launches(seen):
+    assert seen["waiting"] == [3.0 * COUNT] * COUNT
+
+
 def test_a_replica_that_fails_ends_the_others(seen):
     assert seen["failure"] == "rank 1 fails"
 

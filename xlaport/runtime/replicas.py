@@ -209,7 +209,7 @@ def launches(turns: Turns) -> Iterator[None]:
         turns.pass_on(own)
         turns.wait(own)
         if waits:
-            xm.wait_device_ops()  # when the others have launched what it waits for
+            xm.wait_device_ops(xm.xla_real_devices([torch_xla.device()]))  # when the others have launched what it waits for; theirs may wait for this replica's next
 
     torch_xla._XLAC._xla_step_marker = launch_and_pass_on
     xm._all_gather_using_all_reduce = gather_with_rank_as_data
