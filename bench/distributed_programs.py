@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import math
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -119,13 +120,16 @@ def autoencoder(folder: Path) -> None:
     (folder / "diffusers" / "models.py").write_text(AUTOENCODER, encoding="utf-8")
 
 
+REDUCTION = re.compile(r" *xm\.reduce_gradients\(optimizer\b.*\)\n")
+
+
 def unreduced(folder: Path) -> None:
     file = folder / "vit_ddp.py"
     text = file.read_text(encoding="utf-8")
-    reduction = "            xm.reduce_gradients(optimizer)\n"
-    if text.count(reduction) != 1:
+    found = REDUCTION.findall(text)
+    if len(found) != 1:
         raise SystemExit(f"{file}: no reduction to leave out")
-    file.write_text(text.replace(reduction, ""), encoding="utf-8")
+    file.write_text(REDUCTION.sub("", text), encoding="utf-8")
 
 
 DDP = ("pytorch_examples", "distributed/ddp-tutorial-series")
