@@ -17,13 +17,11 @@ def check(context: Context):
         yield from replicated(context)
     if context.mode is not Mode.SPMD:
         return
-    calls = [call for call in context.calls(FSDP1, FSDP2) if not syntax.is_dead(call)]
-    roots = whole_models(calls)
-    for call in calls:
-        wrapper = read(context, call, has_inner=len(calls) > 1)
+    found = wrappers(context)
+    for call, wrapper, is_root in found:
         if wrapper is None:
             yield context.finding(call, "what is wrapped is not written out here: divide its parameters by hand")
-        elif call not in roots:
+        elif not is_root:
             said = "the units of the whole model hold this module" if context.settings.runtime_library else "the module is annotated as a whole instead"
             yield context.finding(call, said, inner_ops(context, wrapper))
         elif context.settings.runtime_library:
@@ -35,21 +33,25 @@ def check(context: Context):
         yield from given_storage(context, call)
     if not context.settings.runtime_library:
         yield from precisions(context)
-    elif calls:
+    elif found:
         for call in context.calls(PARALLELIZE):
             if isinstance(call.parent, ast.Expr) and not syntax.is_dead(call):
                 yield context.finding(call, "layers are cut by the rules of fsdp.wrap", removed_with_loop(context, call.parent))
 
 
-def replicated(context: Context):
-    """`--distributed mp`: the wrapper comes off as DDP's does, and every chip holds the whole model."""
+def wrappers(context: Context) -> list[tuple[ast.Call, Wrapper | None, bool]]:
+    """Each wrapper, what it says, and whether it holds a whole model."""
     calls = [call for call in context.calls(FSDP1, FSDP2) if not syntax.is_dead(call)]
     roots = whole_models(calls)
-    for call in calls:
-        wrapper = read(context, call, has_inner=len(calls) > 1)
+    return [(call, read(context, call, has_inner=len(calls) > 1), call in roots) for call in calls]
+
+
+def replicated(context: Context):
+    """`--distributed mp`: the wrapper comes off as DDP's does, and every chip holds the whole model."""
+    for call, wrapper, is_root in wrappers(context):
         if wrapper is None:
             yield context.finding(call, "what is wrapped is not written out here: take the wrapper off by hand, or shard with --distributed spmd")
-        elif call not in roots:
+        elif not is_root:
             yield context.finding(call, "the whole model is taken instead", inner_ops(context, wrapper))
         else:
             yield context.finding(call, REPLICATED, replicas.sharded_taken_off(context, wrapper))

@@ -10,8 +10,6 @@ from xlaport.ruleset.api import Context, Kind, Mode, syntax
 
 LEAST = re.compile(r"min|required|needed|expected", re.IGNORECASE)
 LEAVES = frozenset({"exit", "_exit", "quit", "skip", "skipTest"})
-
-
 ENOUGH = {ast.GtE: True, ast.Gt: True, ast.Lt: False, ast.LtE: False}
 """What a comparison with a least number says where there are enough devices."""
 

@@ -3,7 +3,6 @@
 import ast
 
 from xlaport.analysis import collectives, gradients
-from xlaport.analysis.training import Step
 from xlaport.ruleset.api import Context, syntax
 
 KEPT = frozenset({"barrier", "pin_layout"})
@@ -15,7 +14,7 @@ def check(context: Context):
     for call in context.calls(collectives.XM + "optimizer_step"):
         if not call.args or syntax.is_dead(call):
             continue
-        step = Step(call, call.args[0], None, next(syntax.enclosing_loops(call), None), True)
+        step = gradients.step_at(call, call.args[0])
         if gradients.averaged_at(context.training, step, gradients.is_reduction):
             continue
         places = gradients.averaged_at(context.training, step, gradients.is_clip)

@@ -90,15 +90,7 @@ def reads_alone(function: ast.AST, values: Values) -> bool:
 
 
 def first_read(values: Values, parts: list[ast.AST], taken: set[str]) -> ast.AST | None:
-    return next((node for part in parts for node in nodes_run(part) if is_read(values, node, taken)), None)
-
-
-def nodes_run(part: ast.AST) -> Iterator[ast.AST]:
-    """A statement's nodes, without those of functions defined in it."""
-    yield part
-    if not isinstance(part, (*syntax.FUNCTIONS, ast.ClassDef, ast.Lambda)):
-        for child in ast.iter_child_nodes(part):
-            yield from nodes_run(child)
+    return next((node for node in syntax.nodes_run(parts) if is_read(values, node, taken)), None)
 
 
 def is_read(values: Values, node: ast.AST, taken: set[str]) -> bool:

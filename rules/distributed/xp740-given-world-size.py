@@ -7,7 +7,6 @@ from xlaport.analysis import devices, workers
 from xlaport.ruleset.api import Context, Mode, syntax
 
 
-
 def check(context: Context):
     if context.mode is not Mode.MP or not devices.starts_processes(context.module, context.project):
         return
@@ -16,7 +15,7 @@ def check(context: Context):
     for scope in dict.fromkeys(map(syntax.enclosing_scope, context.facts.of(ast.Call))):
         for call, start in workers.starts_in(scope, context.module).items():
             for name in totals(context, scope, start) if start is not None and call not in counted else ():
-                if (start.worker, name) not in done and workers.is_read(name, start, context.module) and not is_asked(context, name, start):
+                if (start.worker, name) not in done and workers.is_read(name, start, context.module) and not is_asked(name, start):
                     done.add((start.worker, name))
                     yield context.finding(call, f"{name} is a number of processes that options say: the worker asks for it", asked(context, name, start))
 
@@ -40,7 +39,7 @@ def totals(context: Context, scope: ast.AST, start: workers.Start) -> Iterator[s
                 yield name
 
 
-def is_asked(context: Context, name: str, start: workers.Start) -> bool:
+def is_asked(name: str, start: workers.Start) -> bool:
     """Does the worker set it itself?"""
     return any(
         isinstance(node, ast.Assign) and any(ast.unparse(target) == name for target in node.targets) for node in syntax.own_nodes(start.worker)

@@ -3,7 +3,6 @@
 import ast
 
 from xlaport.analysis import collectives, gradients
-from xlaport.analysis.training import Step
 from xlaport.ruleset.api import Context, syntax
 from xlaport.ruleset.averaging import fresh
 
@@ -15,7 +14,7 @@ def check(context: Context):
         return
     calls = [call for call in context.calls(*AVERAGES) if call.args and not syntax.is_dead(call)]
     for call in calls:
-        step = Step(call, call.args[0], None, next(syntax.enclosing_loops(call), None), True)
+        step = gradients.step_at(call, call.args[0])
         if is_viewed(context, call) and not is_fresh(call) and gradients.may_accumulate(context.training, step, calls):
             statement = syntax.statement_of(call)
             yield context.finding(call, ops=context.insert(statement, "before", fresh(ast.unparse(call.args[0]))))

@@ -27,7 +27,7 @@ def check(context: Context):
 def of_callers(context: Context):
     """`clip(model)` above a call of the function that steps, which others may call too: it averages once more, what is equal by then."""
     for call, optimizer in gradients.stepping_calls(context.module):
-        step = Step(call, optimizer, None, next(syntax.enclosing_loops(call), None), False)
+        step = gradients.step_at(call, optimizer, ends_iteration=False)
         places = gradients.averaged_at(context.training, step, gradients.is_use)
         if places and not gradients.averaged_at(context.training, step, gradients.is_reduction):
             message = "gradients are averaged before they are used, and once more where the optimizer steps, which changes nothing"
@@ -76,7 +76,7 @@ def finding_for(context: Context, step: Step, averaged: set[tuple[gradients.Plac
 
 def own_storage(context: Context, step: Step, optimizer: str) -> str:
     """Statements before an average of gradients, where they may have been accumulated in place."""
-    return fresh(optimizer) + "\n" if gradients.may_accumulate(context.training, step, steps_with(context, step)) else ""
+    return fresh(optimizer) if gradients.may_accumulate(context.training, step, steps_with(context, step)) else ""
 
 
 def steps_with(context: Context, step: Step) -> list[ast.Call]:
@@ -85,7 +85,7 @@ def steps_with(context: Context, step: Step) -> list[ast.Call]:
 
 def own_gradients(context: Context, step: Step):
     code = own_storage(context, step, ast.unparse(step.optimizer)) if context.mode is Mode.MP and closure_of(step) is None else ""
-    return context.insert(syntax.statement_of(step.call), "before", code.rstrip("\n")) if code else []
+    return context.insert(syntax.statement_of(step.call), "before", code) if code else []
 
 
 def xla_step(context: Context, step: Step):
@@ -124,4 +124,5 @@ def syncs_next(context: Context, statement: ast.stmt) -> bool:
 
 def averaged_at(context: Context, places: list[gradients.Place], optimizer: str, first: str):
     pinned = ", pin_layout=False" if has_unpinned_collectives(context.module, context.project) else ""
-    return [op for statement, where in places for op in context.insert(statement, where, f"{first}xm.reduce_gradients({optimizer}{pinned})")]
+    code = "\n".join(filter(None, (first, f"xm.reduce_gradients({optimizer}{pinned})")))
+    return [op for statement, where in places for op in context.insert(statement, where, code)]

@@ -20,9 +20,7 @@ def check(context: Context):
 
 def mode(call: ast.Call | None) -> ast.expr | None:
     """The argument that says whether gradients are off; left out, they are."""
-    if call is None:
-        return None
-    return call.args[0] if call.args else next((keyword.value for keyword in call.keywords if keyword.arg == "mode"), None)
+    return syntax.argument(call, "mode", 0) if call is not None else None
 
 
 def is_off(call: ast.Call | None) -> bool:

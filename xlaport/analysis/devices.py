@@ -213,7 +213,14 @@ def runs_before_workers(node: ast.AST, module: Module, project: Project) -> bool
 
 
 def starting_functions(module: Module) -> set[ast.AST]:
-    """Functions of the file that start workers, and those that call one that does."""
+    """Functions of the file that start workers, and those that call one that does; found once for all who ask."""
+    memo = module.values.memo
+    if starting_functions not in memo:
+        memo[starting_functions] = find_starting_functions(module)
+    return memo[starting_functions]
+
+
+def find_starting_functions(module: Module) -> set[ast.AST]:
     called = module.values.calls_by_last_name
     found: set[ast.AST] = set()
     waiting = [call for name in ("spawn", "launch") for call in called.get(name, ())]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -137,7 +137,12 @@ def following(statement: ast.stmt) -> list[ast.stmt]:
 
 def own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
     """Nodes of a function or class body, nested functions and classes left out."""
-    stack = list(reversed(getattr(scope, "body", []))) if not isinstance(scope, ast.Lambda) else [scope.body]
+    return nodes_run([scope.body] if isinstance(scope, ast.Lambda) else getattr(scope, "body", []))
+
+
+def nodes_run(roots: Sequence[ast.AST]) -> Iterator[ast.AST]:
+    """Nodes of statements or expressions, in the order of the text; of a function or class that they define only the node itself."""
+    stack = list(reversed(roots))
     while stack:
         node = stack.pop()
         yield node

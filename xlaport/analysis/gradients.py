@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from xlaport.analysis.facts import FUNCTIONS, block_of, enclosing_function, is_called, is_dead, statement_of
+from xlaport.analysis.facts import FUNCTIONS, block_of, enclosing_function, enclosing_loops, is_called, is_dead, nodes_run, own_nodes, statement_of
 from xlaport.analysis.project import Module
 from xlaport.analysis.training import Step, Training, training_of
 from xlaport.analysis.values import Kind, Values, argument_for, last_name
@@ -31,6 +31,11 @@ Place = tuple[ast.stmt, str]
 """A statement, and whether gradients are to be averaged `before` or `after` it."""
 
 Test = Callable[[ast.AST, Values], bool]
+
+
+def step_at(call: ast.Call, optimizer: ast.expr, ends_iteration: bool = True) -> Step:
+    """A step that is written another way than `optimizer.step()`."""
+    return Step(call, optimizer, None, next(enclosing_loops(call), None), ends_iteration)
 
 
 def averaged_at(training: Training, step: Step, is_use: Test) -> list[Place]:
@@ -178,13 +183,8 @@ def reached(statement: ast.AST, values: Values, depth: int) -> Iterator[tuple[as
 
 
 def running(root: ast.AST) -> Iterator[ast.AST]:
-    """Nodes of a statement or of a function's body, nested definitions left out."""
-    stack = list(root.body) if isinstance(root, FUNCTIONS) else [root]
-    while stack:
-        node = stack.pop()
-        if not isinstance(node, (*FUNCTIONS, ast.ClassDef, ast.Lambda)):
-            yield node
-            stack.extend(ast.iter_child_nodes(node))
+    """Nodes of a statement or of a function's body."""
+    return own_nodes(root) if isinstance(root, FUNCTIONS) else nodes_run([root])
 
 
 def called(call: ast.Call, values: Values) -> Iterator[tuple[ast.AST, Values]]:

@@ -63,13 +63,16 @@ def extrapolated(step: Traced, few: Result, more: Result, variant: Variant) -> R
 def verdict(more: Result, held: Memory) -> Verdict:
     if not held.fits:
         return Verdict.DOES_NOT_FIT
-    return Verdict.UNKNOWN if reason(more, held) != more.reason else more.verdict
+    return Verdict.UNKNOWN if is_too_near(more, held) else more.verdict
 
 
 def reason(more: Result, held: Memory) -> str:
-    """Why the guess is no answer: it fits, and would not if it were as far off as guesses have been."""
-    is_near = more.verdict is Verdict.FITS and held.fits and held.total > (1 - LOW) * held.limit
-    return TOO_NEAR.format(held=held.total / 2**30, limit=held.limit / 2**30) if is_near else more.reason
+    return TOO_NEAR.format(held=held.total / 2**30, limit=held.limit / 2**30) if is_too_near(more, held) else more.reason
+
+
+def is_too_near(more: Result, held: Memory) -> bool:
+    """Is the guess no answer: does it fit, and would not if it were as far off as guesses have been?"""
+    return more.verdict is Verdict.FITS and held.fits and held.total > (1 - LOW) * held.limit
 
 
 def linear(few: float, more: float, factor: float) -> float:

@@ -15,8 +15,6 @@ MESH_NAME = re.compile(r"(?:^|_)mesh$")
 """A parameter or attribute that holds a mesh, in programs that make one."""
 
 MADE = re.compile(r"\binit_device_mesh\b")
-
-
 OF_HOSTS = ("xr.process_index()", "xr.process_count()")
 OF_CHIPS = ("xr.global_ordinal()", "xr.world_size()")
 
